@@ -1,0 +1,55 @@
+"""lambdaplug: ranking objectives for LightGBM and XGBoost, as plug-ins. The whole public face is on this page."""
+
+from typing import TYPE_CHECKING, Any
+
+from . import hosts
+from .costs import RankNet
+from .errors import LambdaplugError, LambdaplugWarning
+from .evaluation import evaluate, metric
+from .folds import query_folds
+from .kernels import set_num_threads
+from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, Pairs, Precision, Recall
+from .objectives import LambdaRank
+from .version import __version__
+
+if TYPE_CHECKING:
+    from .hosts.lightgbm import LGBMRanker
+    from .hosts.xgboost import XGBRanker
+
+__all__ = [
+    "CNDCG",
+    "DCG",
+    "ERR",
+    "MAP",
+    "MRR",
+    "NDCG",
+    "RBP",
+    "WTA",
+    "BPref",
+    "LGBMRanker",
+    "LambdaRank",
+    "LambdaplugError",
+    "LambdaplugWarning",
+    "Pairs",
+    "Precision",
+    "RankNet",
+    "Recall",
+    "XGBRanker",
+    "__version__",
+    "evaluate",
+    "metric",
+    "query_folds",
+    "set_num_threads",
+]
+
+_NEEDS_HOST = {"LGBMRanker": "lightgbm", "XGBRanker": "xgboost"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NEEDS_HOST:
+        raise AttributeError(f"module 'lambdaplug' has no attribute {name!r}")
+    return getattr(hosts.module(_NEEDS_HOST[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,63 @@
+"""Cross-validation folds that never cut a query."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import LambdaplugError
+from .queries import group_sizes
+
+__all__ = ["QueryFolds", "query_folds"]
+
+Rows: TypeAlias = npt.NDArray[np.int64]
+
+
+class QueryFolds(list[tuple[Rows, Rows]]):
+    """(train rows, test rows) of each fold; see :func:`query_folds`."""
+
+    def __init__(self, folds: list[tuple[Rows, Rows]], groups: list[tuple[Rows, Rows]]) -> None:
+        super().__init__(folds)
+        self.groups = groups  # the group sizes of each fold's train and test rows
+
+    @property
+    def fpreproc(self) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
+        """For ``xgb.cv(params, xgb.DMatrix(X, y), folds=folds, fpreproc=folds.fpreproc)``.
+
+        XGBoost slices a DMatrix by given folds only if it has no queries. Give it one without, and this puts each
+        fold's queries back, fold by fold in the order xgb.cv makes them.
+        """
+        remaining = iter(zip(self, self.groups, strict=True))
+
+        def regroup(train: Any, test: Any, parameters: Any) -> tuple[Any, Any, Any]:
+            fold, groups = next(remaining, (None, None))
+            if fold is None or groups is None or [train.num_row(), test.num_row()] != [len(rows) for rows in fold]:
+                raise LambdaplugError(
+                    "fpreproc: these are not the folds' data sets, in order. Pass the same query_folds as folds= and "
+                    "fpreproc=folds.fpreproc, anew for every xgb.cv."
+                )
+            train.set_group(groups[0])
+            test.set_group(groups[1])
+            return train, test, parameters
+
+        return regroup
+
+
+def query_folds(group: npt.ArrayLike, n: int = 5, seed: int = 0) -> QueryFolds:
+    """n folds over shuffled queries, as (train rows, test rows): for ``lgb.cv(folds=...)``, scikit-learn's ``cv=``,
+    and with its ``fpreproc`` for ``xgb.cv``.
+
+    >>> [test.tolist() for _, test in query_folds([2, 3, 1], n=3)]
+    [[5], [0, 1], [2, 3, 4]]
+    """
+    sizes = group_sizes(group)
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 2 <= n <= len(sizes):
+        raise LambdaplugError(f"query_folds: n must be from 2 to the number of queries ({len(sizes)}), got {n!r}.")
+    fold_of = np.empty(len(sizes), dtype=np.int64)
+    for fold, queries in enumerate(np.array_split(np.random.default_rng(seed).permutation(len(sizes)), n)):
+        fold_of[queries] = fold
+    row_fold = np.repeat(fold_of, sizes)
+    folds = [(np.flatnonzero(row_fold != fold), np.flatnonzero(row_fold == fold)) for fold in range(n)]
+    groups = [(sizes[fold_of != fold], sizes[fold_of == fold]) for fold in range(n)]
+    return QueryFolds(folds, groups)

@@ -1,0 +1,31 @@
+"""LightGBM and XGBoost: how their data sets are read and their estimators subclassed. Thin, no mathematics.
+
+A host's module is imported when the first of its data sets comes along, so neither is needed for the other.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from ..queries import DataSet, register_reader
+
+__all__ = ["HOSTS", "module"]
+
+HOSTS = ("lightgbm", "xgboost")
+
+
+def module(host: str) -> Any:
+    """The host's module; it imports the host."""
+    return importlib.import_module(f"{__name__}.{host}")
+
+
+def _reader(host: str) -> Callable[[Any], DataSet]:
+    def read(data: Any) -> DataSet:
+        found: DataSet = module(host).read(data)
+        return found
+
+    return read
+
+
+for _host in HOSTS:
+    register_reader(_host, _reader(_host))

@@ -1,0 +1,96 @@
+"""LightGBM: reading a Dataset, and a ranker that takes lambdaplug's objectives."""
+
+import weakref
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import LambdaplugError
+from ..objectives import Objective
+from ..queries import DataSet, Queries
+
+__all__ = ["LGBMRanker", "read"]
+
+_known: "weakref.WeakKeyDictionary[lgb.Dataset, tuple[int, DataSet]]" = weakref.WeakKeyDictionary()
+
+_THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
+_MIN_HESSIAN = "min_sum_hessian_in_leaf"
+
+
+def read(data: lgb.Dataset) -> DataSet:
+    """The Dataset's queries, read once for each of its versions."""
+    parameters = dict(data.params or {})
+    _refuse(parameters)
+    version = getattr(data, "version", 0)
+    known = _known.get(data)
+    if known is None or known[0] != version:
+        known = version, DataSet(_queries(data), "LightGBM", hessian_floor=_MIN_HESSIAN)
+        _known[data] = known
+    wanted = [int(parameters[name]) for name in _THREADS if name in parameters]
+    known[1].threads = wanted[0] if wanted and wanted[0] > 0 else None
+    return known[1]
+
+
+def _refuse(parameters: dict[str, Any]) -> None:
+    if str(parameters.get("bagging_by_query", False)).lower() in ("true", "1", "+", "yes"):
+        raise LambdaplugError(
+            "bagging_by_query=True with a custom objective makes LightGBM learn nothing, or corrupts its first row. "
+            "Remove it; bagging_fraction with bagging_freq samples documents and works."
+        )
+
+
+def _queries(data: lgb.Dataset) -> Queries:
+    rows, total = _original_rows(data)
+    labels = data.get_label()
+    if labels is None:
+        raise LambdaplugError("the Dataset has no labels: lgb.Dataset(X, label=y, group=sizes).")
+    group = data.get_group()
+    weight = data.get_weight()
+    if weight is not None and group is not None:
+        each = _one_a_query(np.asarray(weight), np.asarray(group))
+        if each is not None:
+            return Queries(labels, group, query_weight=each, rows=rows, total_rows=total)
+    return Queries(labels, group, document_weight=weight, rows=rows, total_rows=total)
+
+
+def _one_a_query(weight: npt.NDArray[Any], group: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """LightGBM has document weights only. Weights that are equal within every query are meant for the queries."""
+    filled = group > 0
+    starts = (np.cumsum(group) - group)[filled]
+    each = np.ones(len(group))
+    each[filled] = weight[starts]
+    return each if np.array_equal(np.repeat(each, group), weight) else None
+
+
+def _original_rows(data: lgb.Dataset) -> tuple[npt.NDArray[np.int64] | None, int | None]:
+    """Which rows of the Dataset it was cut from a subset holds, refusing a cut through a query."""
+    if data.used_indices is None:
+        return None, None
+    whole = data.reference
+    used = np.asarray(data.used_indices, dtype=np.int64)
+    sizes = whole.get_group()
+    if sizes is not None:
+        query = np.repeat(np.arange(len(sizes)), sizes)
+        taken = np.bincount(query[used], minlength=len(sizes))
+        cut = np.flatnonzero((taken > 0) & (taken < sizes))
+        if len(cut):
+            raise LambdaplugError(
+                f"{len(cut)} queries are cut in two by this subset, the first being query {cut[0]} "
+                f"({taken[cut[0]]} of its {sizes[cut[0]]} documents). lgb.cv(nfold=...) does that with every custom "
+                "objective: pass folds=lp.query_folds(group, 5) or folds=GroupKFold(5)."
+            )
+    rows, total = _original_rows(whole)
+    return (used if rows is None else rows[used]), (whole.num_data() if total is None else total)
+
+
+class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
+    """``lightgbm.LGBMRanker`` with a lambdaplug objective: ``LGBMRanker(objective=lp.LambdaRank("map"))``."""
+
+    def _process_params(self, stage: str) -> dict[str, Any]:
+        # The parent wraps a callable so that it sees arrays; given the Dataset, the objective reads it once.
+        parameters: dict[str, Any] = super()._process_params(stage)
+        if stage == "fit" and isinstance(self._objective, Objective):
+            parameters["objective"] = self._objective
+        return parameters

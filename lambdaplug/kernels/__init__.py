@@ -1,0 +1,27 @@
+"""Compiled loops: the only place that imports Numba. They know arrays; what the numbers mean is decided elsewhere."""
+
+from .compiling import inlinable
+from .finishing import finish_kernel
+from .measuring import norm_kernel, swap_kernel, value_kernel
+from .pairs import FAST_SPREAD, FLOAT32_ROWS, FLOAT64_ROWS, PADDING, PairShape, pair_kernel, stage_kernel
+from .ranking import rank_kernel
+from .threads import get_num_threads, run_tasks, set_num_threads
+
+__all__ = [
+    "FAST_SPREAD",
+    "FLOAT32_ROWS",
+    "FLOAT64_ROWS",
+    "PADDING",
+    "PairShape",
+    "finish_kernel",
+    "get_num_threads",
+    "inlinable",
+    "norm_kernel",
+    "pair_kernel",
+    "rank_kernel",
+    "run_tasks",
+    "set_num_threads",
+    "stage_kernel",
+    "swap_kernel",
+    "value_kernel",
+]

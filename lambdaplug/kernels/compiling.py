@@ -1,0 +1,74 @@
+"""How every kernel is compiled: one helper holds the options, with the reasons.
+
+Kernels are specialised by closure over plain Python functions. A closure over compiled functions, or functions
+passed as arguments, would compile anew in every process: Numba's on-disk cache recognises plain functions only.
+"""
+
+import functools
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numba import njit, types
+from numba.extending import intrinsic, register_jitable
+
+__all__ = ["REDUCE", "compile_kernel", "inlinable", "load", "sources_stamp"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What a vectorised reduction needs, and nothing that would let LLVM assume away NaN and infinity.
+REDUCE = {"reassoc", "contract", "arcp", "nsz"}
+
+
+@functools.cache
+def sources_stamp() -> int:
+    """A checksum of the package's sources, put into every kernel's closure.
+
+    Numba's cache looks only at the file that defines the kernel; an edited formula in another file must miss it.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return int.from_bytes(digest.digest()[:7], "big")
+
+
+def inlinable(function: F) -> F:
+    """Let kernels call a plain function; it stays an ordinary function everywhere else.
+
+    Formulas stay strict inside a kernel whose sums may be reordered: without a word, they would inherit its fastmath.
+    """
+    register_jitable(fastmath=False)(function)
+    return function
+
+
+def compile_kernel(function: F, *, fastmath: set[str] | bool = False) -> F:
+    """Compile with the options every kernel shares.
+
+    nogil: threads over chunks of queries. error_model numpy: a division is a division, not a branch.
+    cache: the next process starts in milliseconds; where nothing is writable, compile for this process alone.
+    """
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+    try:
+        return njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # "no locator available": a read-only installation and no writable home
+        return njit(**options)(function)  # type: ignore[no-any-return]
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load(_typing_context: Any, array: Any, index: Any) -> Any:
+    """``array[index]`` of memory that the kernel does not write, with a non-negative index.
+
+    An ordinary read would have to be repeated after every store, because the arrays might overlap, and a loop with
+    both is then not vectorised. This read carries LLVM's promise that the memory stays as it is.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        struct = context.make_array(signature.args[0])(context, builder, arguments[0])
+        value = builder.load(builder.gep(struct.data, [arguments[1]], inbounds=True))
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return value
+
+    if not (isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"):
+        return None  # a strided view would need its stride: refuse to compile rather than read elsewhere
+    return array.dtype(array, index), generate

@@ -1,0 +1,796 @@
+"""Every ranking measure: its value and its swap delta, side by side. To add one, write one class here.
+
+A measure is a value: it prints as text that parses back, compares, hashes and pickles.
+
+>>> as_measure("ndcg@10") == NDCG(k=10)
+True
+>>> NDCG(k=10, gain="linear")
+ndcg@10(gain='linear')
+
+Three functions say what a measure is. All take the gains of one query's documents in rank order, a table of discounts
+by rank (entry 0 is rank 1; zero beyond the cut-off) and the cut-off k; they are plain Python that Numba can compile.
+
+``value(gain, discount, k)``
+    the measure of this ranking, before normalisation.
+``norm(gain, discount, k)``
+    the normaliser (1/ideal DCG, 1/relevant documents, ...) from the gains in IDEAL order; 0 where the measure is
+    undefined.
+``swap(gain, discount, k, upper, lower, scale)``
+    what exchanging two documents changes. With a ranked above b, every measure's delta has the form
+
+        |delta(a, b)| = norm * |gain_a - gain_b| * scale_a * |upper_a - lower_b|
+
+    so ``swap`` fills ``upper`` and ``lower`` (and ``scale``, which is 1 on entry) in O(n), and a pair costs O(1). It
+    returns the cut: a pair both of whose documents rank below it changes nothing.
+"""
+
+import ast
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import LambdaplugError
+from .kernels import inlinable, norm_kernel, rank_kernel, swap_kernel
+
+__all__ = [
+    "CNDCG",
+    "DCG",
+    "ERR",
+    "MAP",
+    "MRR",
+    "NDCG",
+    "RBP",
+    "WTA",
+    "BPref",
+    "Measure",
+    "Pairs",
+    "Precision",
+    "Prepared",
+    "Recall",
+    "as_measure",
+    "as_measures",
+    "registered",
+    "swap_deltas",
+]
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Gain: TypeAlias = str | Sequence[float] | Callable[[float], float]
+Discount: TypeAlias = str | Sequence[float] | Callable[[int], float]
+
+_REGISTRY: dict[str, type["Measure"]] = {}
+
+
+class Prepared(NamedTuple):
+    """What a measure needs to know about one label source; computed once a data set."""
+
+    gain: Array  # one a row
+    grade: Array  # one a row: the document with the higher grade should stand above
+    norm: Array  # one a query; 0 = undefined
+    discount: Array  # one a rank
+    k: int
+
+
+@dataclass(frozen=True, repr=False)
+class Measure:
+    """Base of all measures; a subclass with a ``name`` registers itself."""
+
+    name: ClassVar[str] = ""
+    formula: ClassVar[str] = ""  # one line for the table of measures
+    undefined: ClassVar[str] = "never"  # where the measure has no value
+    gained: ClassVar[bool] = True  # the swap delta has the factor |gain_a - gain_b|
+    scaled: ClassVar[bool] = False  # swap writes scale
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.name:
+            _REGISTRY[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        k = self.cutoff
+        if k is not None and (isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1):
+            raise LambdaplugError(f"{self.name}: k must be a whole number from 1 on, or None for all ranks; got {k!r}.")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, str) and isinstance(value, (Sequence, np.ndarray)):
+                object.__setattr__(self, field.name, tuple(float(x) for x in value))
+
+    @property
+    def cutoff(self) -> int | None:
+        """The last rank that counts; None = all do."""
+        return getattr(self, "k", None)
+
+    def __str__(self) -> str:
+        k = getattr(self, "k", None)
+        text = self.name if k is None else f"{self.name}@{k}"
+        given = [
+            f"{field.name}={_literal(getattr(self, field.name))}"
+            for field in fields(self)
+            if field.name != "k" and getattr(self, field.name) != field.default
+        ]
+        return f"{text}({','.join(given)})" if given else text
+
+    __repr__ = __str__
+
+    # What the labels mean.
+
+    def gains(self, labels: Array) -> Array:
+        raise NotImplementedError
+
+    def grades(self, labels: Array) -> Array:
+        """By which pairs are ordered: the labels, unless the measure tells fewer levels apart."""
+        return labels
+
+    def discounts(self, n: int) -> Array:
+        """The discounts of ranks 1..n before the cut-off."""
+        return np.ones(n)
+
+    # What the ranking is worth, and what a swap changes: see the top of this file.
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        raise NotImplementedError
+
+    @staticmethod
+    def norm(gain: Any, discount: Any, k: int) -> float:
+        raise NotImplementedError
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        raise NotImplementedError
+
+    def swap_rows(self) -> Callable[..., int]:
+        """The function that fills the swap rows; a measure whose parameters change it returns another one."""
+        return self.swap
+
+    def prepare(self, labels: Array, offsets: npt.NDArray[np.int64]) -> Prepared:
+        """Everything about these labels that does not depend on scores."""
+        longest = int(np.diff(offsets).max(initial=0))
+        k = longest if self.cutoff is None else min(int(self.cutoff), longest)
+        discount = np.ascontiguousarray(self.discounts(longest), dtype=np.float64)
+        discount[k:] = 0.0
+        gain = np.ascontiguousarray(self.gains(labels), dtype=np.float64)
+        queries = len(offsets) - 1
+        ideal = row_order(offsets)
+        norm = np.zeros(queries)
+        rank_kernel()(gain, offsets, 0, queries, ideal, np.empty((2, longest)), np.empty((2, longest), np.int32))
+        norm_kernel(self.norm)(gain, discount, k, offsets, 0, queries, ideal, np.empty(longest), norm)
+        norm[np.diff(offsets) == 0] = 0.0
+        return Prepared(gain, np.ascontiguousarray(self.grades(labels), dtype=np.float64), norm, discount, k)
+
+
+def row_order(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """For each query 0, 1, ..., n-1: the ranking by row."""
+    rows = np.arange(offsets[-1], dtype=np.int32)
+    return rows - np.repeat(offsets[:-1], np.diff(offsets)).astype(np.int32)
+
+
+# --- gains and discounts -----------------------------------------------------------------------------------------
+
+
+def _exp2(labels: Array) -> Array:
+    if labels.size and (labels.min() < 0 or labels.max() > 30):
+        bad = labels.min() if labels.min() < 0 else labels.max()
+        raise LambdaplugError(
+            f"gain 'exp2' is 2^label - 1 for labels from 0 to 30, got a label of {bad:g}. "
+            "Use gain='linear', a sequence with one gain a label, or a callable."
+        )
+    return np.exp2(labels) - 1.0
+
+
+def _gains(gain: Gain, labels: Array, name: str) -> Array:
+    if isinstance(gain, str):
+        if gain == "exp2":
+            return _exp2(labels)
+        if gain != "linear":
+            raise LambdaplugError(f"{name}: gain must be 'exp2', 'linear', a sequence or a callable; got {gain!r}.")
+        values = labels
+    elif callable(gain):
+        levels, level = np.unique(labels, return_inverse=True)
+        values = np.array([float(gain(x)) for x in levels.tolist()], dtype=np.float64)[level]
+    else:
+        if labels.size and (labels.min() < 0 or labels.max() >= len(gain) or np.any(labels != np.floor(labels))):
+            raise LambdaplugError(
+                f"{name}: a sequence of {len(gain)} gains takes the labels 0, 1, ..., {len(gain) - 1}; "
+                f"the labels go from {labels.min():g} to {labels.max():g}"
+                + ("." if np.all(labels == np.floor(labels)) else " and are not all whole numbers.")
+            )
+        values = np.asarray(gain, dtype=np.float64)[labels.astype(np.int64)]
+    if values.size and not (np.isfinite(values).all() and values.min() >= 0):
+        bad = values[~(np.isfinite(values) & (values >= 0))][0]
+        raise LambdaplugError(f"{name}: gains must be finite and not negative; gain={_literal(gain)} gave {bad:g}.")
+    return values
+
+
+def _discounts(discount: Discount, n: int, name: str) -> Array:
+    if isinstance(discount, str):
+        if discount != "log2":
+            raise LambdaplugError(f"{name}: discount must be 'log2', a sequence or a callable; got {discount!r}.")
+        return 1.0 / np.log2(np.arange(2, n + 2))
+    if callable(discount):
+        values = np.array([float(discount(rank)) for rank in range(1, n + 1)])
+    else:  # ranks beyond the sequence count nothing
+        values = np.zeros(n)
+        values[: len(discount)] = discount[:n]
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise LambdaplugError(f"{name}: discounts must be finite and not negative; got {values[:5]}...")
+    return values
+
+
+# --- normalisers -------------------------------------------------------------------------------------------------
+
+
+def _one(gain: Any, discount: Any, k: int) -> float:
+    return 1.0
+
+
+def _ideal(gain: Any, discount: Any, k: int) -> float:
+    """1 / sum of gain * discount over the ideal order."""
+    ideal = 0.0
+    for r in range(min(k, len(gain))):
+        ideal += gain[r] * discount[r]
+    return 1.0 / ideal if ideal > 0.0 else 0.0
+
+
+def _relevant(gain: Any, discount: Any, k: int) -> float:
+    """1 / relevant documents."""
+    relevant = 0.0
+    for g in gain:
+        relevant += g
+    return 1.0 / relevant if relevant > 0.0 else 0.0
+
+
+# --- measures that are a sum of gain times discount --------------------------------------------------------------
+
+
+class _Discounted(Measure):
+    """sum over ranks of gain * discount: a swap changes it by |gain_a - gain_b| * |discount_a - discount_b|."""
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        total = 0.0
+        for r in range(min(k, len(gain))):
+            total += gain[r] * discount[r]
+        return total
+
+    norm = staticmethod(_one)
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        for r in range(len(gain)):
+            upper[r] = discount[r]
+            lower[r] = discount[r]
+        return min(k, len(gain))
+
+
+@dataclass(frozen=True, repr=False)
+class DCG(_Discounted):
+    """DCG@k = sum_{r<=k} G(l_r) D(r), by default G(l) = 2^l - 1 and D(r) = 1/log2(1 + r)."""
+
+    k: int | None = None
+    gain: Gain = "exp2"
+    discount: Discount = "log2"
+
+    name: ClassVar[str] = "dcg"
+    formula: ClassVar[str] = "sum of gain x discount over the top k"
+
+    def gains(self, labels: Array) -> Array:
+        return _gains(self.gain, labels, self.name)
+
+    def discounts(self, n: int) -> Array:
+        return _discounts(self.discount, n, self.name)
+
+
+@dataclass(frozen=True, repr=False)
+class NDCG(DCG):
+    """NDCG@k = DCG@k / DCG@k of the ideal order. The discount is zero beyond k: this is the true NDCG@k.
+
+    >>> str(NDCG(k=10))
+    'ndcg@10'
+    """
+
+    name: ClassVar[str] = "ndcg"
+    formula: ClassVar[str] = "DCG@k / DCG@k of the ideal order"
+    undefined: ClassVar[str] = "no positive gain"
+
+    norm = staticmethod(_ideal)
+
+
+@dataclass(frozen=True, repr=False)
+class CNDCG(_Discounted):
+    """NDCG of a click score c in [0, 1], with the gain 2^(4c) - 1."""
+
+    k: int | None = None
+    discount: Discount = "log2"
+
+    name: ClassVar[str] = "cndcg"
+    formula: ClassVar[str] = "NDCG@k with gain 2^(4c) - 1, c a click score in [0, 1]"
+    undefined: ClassVar[str] = "no positive click score"
+
+    def gains(self, labels: Array) -> Array:
+        if labels.size and (labels.min() < 0 or labels.max() > 1):
+            raise LambdaplugError(
+                f"cndcg takes click scores from 0 to 1, got labels from {labels.min():g} to {labels.max():g}. "
+                "Divide them by their maximum, or use ndcg."
+            )
+        return np.asarray(np.exp2(4.0 * labels) - 1.0)
+
+    def discounts(self, n: int) -> Array:
+        return _discounts(self.discount, n, self.name)
+
+    norm = staticmethod(_ideal)
+
+
+@dataclass(frozen=True, repr=False)
+class RBP(_Discounted):
+    """RBP = (1 - p) sum_r g(l_r) p^(r-1), with g = G(l)/G(lmax); lmax is the data's largest label unless given."""
+
+    p: float = 0.8
+    k: int | None = None
+    gain: Gain = "exp2"
+    max_label: float | None = None
+
+    name: ClassVar[str] = "rbp"
+    formula: ClassVar[str] = "(1 - p) x sum of gain / largest gain x p^(rank - 1)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.p < 1:
+            raise LambdaplugError(f"rbp: p must lie between 0 and 1, got {self.p!r}.")
+
+    def gains(self, labels: Array) -> Array:
+        top = _max_label(labels, self.max_label, self.name)
+        values = _gains(self.gain, np.append(labels, top), self.name)
+        return values[:-1] / values[-1] if values[-1] > 0 else np.zeros(len(labels))
+
+    def discounts(self, n: int) -> Array:
+        return np.asarray((1.0 - self.p) * self.p ** np.arange(n))
+
+
+# --- measures of relevance ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class _Relevance(Measure):
+    """Measures that tell only relevant documents, label >= ``relevant``, from the others."""
+
+    def gains(self, labels: Array) -> Array:
+        return (labels >= getattr(self, "relevant", 1)).astype(np.float64)
+
+    def grades(self, labels: Array) -> Array:
+        return self.gains(labels)
+
+
+def _needs_cutoff(measure: Measure) -> None:
+    if measure.cutoff is None:
+        raise LambdaplugError(f"{measure.name} needs a cut-off, e.g. '{measure.name}@10'.")
+
+
+@dataclass(frozen=True, repr=False)
+class Precision(_Relevance, _Discounted):
+    """P@k = relevant documents in the top k / k."""
+
+    k: int | None = None
+    relevant: float = 1
+
+    name: ClassVar[str] = "p"
+    formula: ClassVar[str] = "relevant in the top k / k"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _needs_cutoff(self)
+
+    def discounts(self, n: int) -> Array:
+        return np.full(n, 1.0 / (self.k or 1))
+
+
+@dataclass(frozen=True, repr=False)
+class Recall(_Relevance, _Discounted):
+    """Recall@k = relevant documents in the top k / all relevant documents."""
+
+    k: int | None = None
+    relevant: float = 1
+
+    name: ClassVar[str] = "recall"
+    formula: ClassVar[str] = "relevant in the top k / relevant"
+    undefined: ClassVar[str] = "nothing relevant"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _needs_cutoff(self)
+
+    norm = staticmethod(_relevant)
+
+
+@dataclass(frozen=True, repr=False)
+class WTA(_Relevance, _Discounted):
+    """Winner takes all: 1 if the top document is relevant, else 0."""
+
+    relevant: float = 1
+
+    name: ClassVar[str] = "wta"
+    formula: ClassVar[str] = "1 if the top document is relevant"
+
+    @property
+    def cutoff(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True, repr=False)
+class MAP(_Relevance):
+    """AP@k = (1/R) sum_{r<=k} rel(r) * precision(r), R = all relevant documents; its mean over queries is MAP@k."""
+
+    k: int | None = None
+    relevant: float = 1
+
+    name: ClassVar[str] = "map"
+    formula: ClassVar[str] = "mean over the relevant documents of the precision at their rank"
+    undefined: ClassVar[str] = "nothing relevant"
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        seen = 0.0
+        total = 0.0
+        for r in range(min(k, len(gain))):
+            seen += gain[r]
+            total += gain[r] * seen / (r + 1)
+        return total
+
+    norm = staticmethod(_relevant)
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        # n(r): relevant in the top r. H(r): sum of 1/q over relevant ranks q <= min(r, k).
+        seen = 0.0
+        harmonic = 0.0
+        for r in range(len(gain)):
+            inside = 1.0 / (r + 1) if r < k else 0.0
+            seen += gain[r]
+            before = harmonic
+            harmonic += gain[r] * inside
+            # above: relevant n/r - H(r); else (n + 1)/r - H(r). below: n/r - H(r - 1), which is H(r) if not relevant.
+            upper[r] = (seen + 1.0 - gain[r]) * inside - harmonic
+            lower[r] = seen * inside - before
+        return min(k, len(gain))
+
+
+@inlinable
+def _reciprocal_rank_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+    n = len(gain)
+    first = n
+    second = n
+    for r in range(n):
+        if gain[r] > 0.0:
+            if first == n:
+                first = r
+            else:
+                second = r
+                break
+    if first == n:
+        return 0
+    for r in range(n):
+        # Above: any other document than the first relevant one gains 1/r - 1/first, and it loses the 1/first it has ...
+        upper[r] = discount[r] - discount[first] if r < first else discount[r]
+        # ... but for what is left to it: the place it comes to, or that of the second relevant document.
+        lower[r] = 0.0 if gain[r] > 0.0 else discount[min(r, second)]
+    return first + 1
+
+
+@dataclass(frozen=True, repr=False)
+class MRR(_Relevance):
+    """RR@k = 1/rank of the first relevant document, 0 if that rank is beyond k; its mean over queries is MRR@k.
+
+    ``gains_only`` keeps only the swaps that raise RR (local optimality paper, Eq. 11).
+    """
+
+    k: int | None = None
+    relevant: float = 1
+    gains_only: bool = False
+
+    name: ClassVar[str] = "mrr"
+    formula: ClassVar[str] = "1 / rank of the first relevant document, 0 beyond k"
+    undefined: ClassVar[str] = "nothing relevant"
+
+    def discounts(self, n: int) -> Array:
+        return 1.0 / np.arange(1, n + 1)
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        for r in range(min(k, len(gain))):
+            if gain[r] > 0.0:
+                return float(discount[r])
+        return 0.0
+
+    @staticmethod
+    def norm(gain: Any, discount: Any, k: int) -> float:
+        return 1.0 if len(gain) > 0 and gain[0] > 0.0 else 0.0
+
+    swap = staticmethod(_reciprocal_rank_rows)
+
+    @staticmethod
+    def swap_gains_only(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        # The last row above the cut is the first relevant document's: without it no swap loses.
+        return max(_reciprocal_rank_rows(gain, discount, k, upper, lower, scale) - 1, 0)
+
+    def swap_rows(self) -> Callable[..., int]:
+        return self.swap_gains_only if self.gains_only else self.swap
+
+
+@dataclass(frozen=True, repr=False)
+class BPref(_Relevance):
+    """bpref = (1/R) sum over relevant d of 1 - min(nonrelevant above d, R) / min(R, N), N = nonrelevant documents."""
+
+    relevant: float = 1
+
+    name: ClassVar[str] = "bpref"
+    formula: ClassVar[str] = "mean over the relevant documents of 1 - share of nonrelevant ones above"
+    undefined: ClassVar[str] = "nothing relevant, or nothing nonrelevant"
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        relevant = 0.0
+        for g in gain:
+            relevant += g
+        bound = min(relevant, len(gain) - relevant)
+        above = 0.0
+        total = 0.0
+        for g in gain:
+            if g > 0.0:
+                total += 1.0 - min(above, relevant) / bound if bound > 0.0 else 0.0
+            else:
+                above += 1.0
+        return total
+
+    @staticmethod
+    def norm(gain: Any, discount: Any, k: int) -> float:
+        relevant = 0.0
+        for g in gain:
+            relevant += g
+        return 1.0 / relevant if 0.0 < relevant < len(gain) else 0.0
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        # c(x) = min(x, R). Moving a nonrelevant document from below to above costs each relevant one between them 1 if
+        # fewer than R stood above it; moving one down gives 1 back to those with at most R above.
+        n = len(gain)
+        relevant = 0.0
+        for g in gain:
+            relevant += g
+        unit = 1.0 / min(relevant, n - relevant)
+        above = 0.0  # nonrelevant above this rank
+        hurt = 0.0  # relevant up to this rank that one more nonrelevant document above would hurt
+        helped = 0.0  # and that one fewer would help
+        cut = n
+        for r in range(n):
+            if gain[r] > 0.0:
+                lower[r] = unit * (helped + min(above, relevant))
+                hurt += 1.0 if above < relevant else 0.0
+                helped += 1.0 if above <= relevant else 0.0
+                upper[r] = unit * (hurt + min(above, relevant))
+            else:
+                upper[r] = unit * (helped + min(above, relevant))
+                lower[r] = unit * (hurt + min(above + 1.0, relevant))
+                above += 1.0
+                if above > relevant and cut == n:
+                    cut = r + 1  # every document from here on has more than R nonrelevant ones above it
+        return cut
+
+
+# --- the others --------------------------------------------------------------------------------------------------
+
+
+def _max_label(labels: Array, given: float | None, name: str) -> float:
+    found = float(labels.max(initial=0.0))
+    if given is not None and found > given:
+        raise LambdaplugError(f"{name}: max_label is {given:g}, but the labels go up to {found:g}.")
+    return found if given is None else float(given)
+
+
+@dataclass(frozen=True, repr=False)
+class ERR(Measure):
+    """ERR@k = sum_{r<=k} (1/r) p_r prod_{q<r} (1 - p_q), p = (2^l - 1)/2^lmax.
+
+    lmax is the data's largest label unless given: give it where training and test data may differ in it.
+    """
+
+    k: int | None = None
+    max_label: float | None = None
+
+    name: ClassVar[str] = "err"
+    formula: ClassVar[str] = "expected 1 / rank where the user stops; stops with p = (2^l - 1) / 2^lmax"
+    scaled: ClassVar[bool] = True
+
+    def gains(self, labels: Array) -> Array:
+        return np.asarray(_exp2(labels) / np.exp2(_max_label(labels, self.max_label, self.name)))
+
+    def discounts(self, n: int) -> Array:
+        return 1.0 / np.arange(1, n + 1)
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        looking = 1.0
+        total = 0.0
+        for r in range(min(k, len(gain))):
+            total += discount[r] * looking * gain[r]
+            looking *= 1.0 - gain[r]
+        return total
+
+    norm = staticmethod(_one)
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        # A(r): the contribution of the ranks up to r. P(r) = prod_{q<r} (1 - p_q). For a above b,
+        # delta = (p_b - p_a)/(1 - p_a) * [A(a) + P(a+1) D(a) - A(b-1) - P(b) D(b)].
+        looking = 1.0
+        total = 0.0
+        for r in range(len(gain)):
+            lower[r] = total + looking * discount[r]
+            total += discount[r] * looking * gain[r]
+            looking *= 1.0 - gain[r]
+            upper[r] = total + looking * discount[r]
+            scale[r] = 1.0 / (1.0 - gain[r])
+        return min(k, len(gain))
+
+
+@dataclass(frozen=True, repr=False)
+class Pairs(Measure):
+    """Pairwise correct: rightly ordered pairs / pairs with different labels. Its lambda gradient is RankNet.
+
+    The delta is that of the pair alone, 1/pairs: turning its order round, whatever stands between the two.
+    """
+
+    name: ClassVar[str] = "pairs"
+    formula: ClassVar[str] = "rightly ordered pairs / pairs with different labels (RankNet)"
+    undefined: ClassVar[str] = "all labels equal"
+    gained: ClassVar[bool] = False
+
+    def gains(self, labels: Array) -> Array:
+        return labels
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        # A merge sort by falling label counts the pairs it has to turn round.
+        n = len(gain)
+        source = gain.copy()
+        target = gain.copy()
+        wrong = 0.0
+        equal = 0.0
+        run = 1
+        while run < n:
+            for low in range(0, n, 2 * run):
+                middle = min(low + run, n)
+                high = min(low + 2 * run, n)
+                a = low
+                b = middle
+                for s in range(low, high):
+                    if a < middle and (b == high or source[a] >= source[b]):
+                        target[s] = source[a]
+                        a += 1
+                    else:
+                        target[s] = source[b]
+                        wrong += middle - a
+                        b += 1
+            source, target = target, source
+            run *= 2
+        tied = 0
+        for r in range(1, n):
+            tied = tied + 1 if source[r] == source[r - 1] else 0
+            equal += tied
+        return 0.5 * n * (n - 1) - equal - wrong
+
+    @staticmethod
+    def norm(gain: Any, discount: Any, k: int) -> float:
+        n = len(gain)
+        pairs = 0.5 * n * (n - 1)
+        tied = 0
+        for r in range(1, n):
+            tied = tied + 1 if gain[r] == gain[r - 1] else 0
+            pairs -= tied
+        return 1.0 / pairs if pairs > 0.0 else 0.0
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        for r in range(len(gain)):
+            upper[r] = 1.0
+            lower[r] = 0.0
+        return len(gain)
+
+
+# --- measures as text --------------------------------------------------------------------------------------------
+
+
+def registered() -> dict[str, type[Measure]]:
+    """Every measure by name."""
+    return dict(_REGISTRY)
+
+
+def _literal(value: object) -> str:
+    if callable(value):
+        return f"<{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}>"
+    return repr(value).replace(" ", "")
+
+
+_TEXT = re.compile(r"(?P<name>[a-z_]\w*)(?:@(?P<k>\d+))?(?:\((?P<arguments>.*)\))?(?:@(?P<k_last>\d+))?", re.I | re.S)
+
+
+def as_measure(measure: str | Measure) -> Measure:
+    """A measure by value or by its text: a name, a cut-off, and other parameters in brackets.
+
+    >>> as_measure("rbp(p=0.9)")
+    rbp(p=0.9)
+    >>> as_measure("nDCG@5(gain='linear')")
+    ndcg@5(gain='linear')
+    """
+    if isinstance(measure, Measure):
+        return measure
+    if not isinstance(measure, str):
+        raise LambdaplugError(f"expected a measure or its name such as 'ndcg@10', got {measure!r}.")
+    found = _TEXT.fullmatch(measure.strip())
+    name = found["name"].lower() if found else measure.strip().lower()
+    if found is None or name not in _REGISTRY:
+        near = difflib.get_close_matches(name, _REGISTRY, n=1, cutoff=0.0)
+        hint = f" The nearest is {near[0]!r}." if near else ""
+        raise LambdaplugError(
+            f"no measure {measure!r}.{hint} There are: {', '.join(sorted(_REGISTRY))}; "
+            "a cut-off follows as in 'ndcg@10', parameters as in 'rbp(p=0.8)'."
+        )
+    keywords = _keywords(measure, found["arguments"])
+    k = found["k"] or found["k_last"]
+    if k is not None:
+        keywords["k"] = int(k)
+    kind = _REGISTRY[name]
+    known = [field.name for field in fields(kind)]
+    for key in keywords:
+        if key not in known:
+            what = "no cut-off" if key == "k" else f"no parameter {key!r}"
+            raise LambdaplugError(f"{measure!r}: {name} has {what}; it takes {', '.join(known) or 'none'}.")
+    return kind(**keywords)
+
+
+def _keywords(text: str, arguments: str | None) -> dict[str, Any]:
+    try:
+        call = ast.parse(f"f({arguments or ''})", mode="eval").body
+        if isinstance(call, ast.Call) and not call.args and all(keyword.arg for keyword in call.keywords):
+            return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+    except (SyntaxError, ValueError):
+        pass
+    raise LambdaplugError(
+        f"cannot read the parameters of {text!r}: write them as in 'rbp(p=0.8)' or \"ndcg@10(gain='linear')\"; "
+        "a callable has no text, pass the measure itself."
+    )
+
+
+def as_measures(measures: str | Measure | Sequence[str | Measure]) -> tuple[Measure, ...]:
+    """One measure or several, as a tuple."""
+    if isinstance(measures, (str, Measure)):
+        return (as_measure(measures),)
+    return tuple(as_measure(measure) for measure in measures)
+
+
+def swap_deltas(measure: str | Measure, ranked_labels: npt.ArrayLike) -> Array:
+    """|delta| of every pair of one query whose labels are given in rank order, as an n x n matrix, float64.
+
+    >>> swap_deltas("mrr", [0, 1]).round(3).tolist()
+    [[0.0, 0.5], [0.5, 0.0]]
+    """
+    measure = as_measure(measure)
+    labels = np.ascontiguousarray(ranked_labels, dtype=np.float64)
+    n = len(labels)
+    offsets = np.array([0, n])
+    prepared = measure.prepare(labels, offsets)
+    rows = np.zeros((4, n))
+    cuts = np.zeros(1, dtype=np.int64)
+    swap_kernel(measure.swap_rows())(
+        prepared.gain, prepared.discount, prepared.k, prepared.norm, offsets, 0, 1, row_order(offsets), rows, cuts
+    )
+    gain, upper, lower, scale = rows
+    delta = np.abs(upper[:, None] - lower[None, :]) * scale[:, None] * prepared.norm[0]
+    if measure.gained:
+        delta *= np.abs(gain[:, None] - gain[None, :])
+    counts = np.triu(prepared.grade[:, None] != prepared.grade[None, :], 1) & (np.arange(n) < cuts[0])[:, None]
+    delta = np.where(counts, delta, 0.0)
+    return np.asarray(delta + delta.T)

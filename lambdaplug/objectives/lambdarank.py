@@ -1,0 +1,133 @@
+"""LambdaRank: pair forces weighted by what swapping the pair would change."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..costs import Cost, as_cost
+from ..errors import LambdaplugError
+from ..kernels import (
+    FAST_SPREAD,
+    FLOAT32_ROWS,
+    FLOAT64_ROWS,
+    PADDING,
+    PairShape,
+    pair_kernel,
+    stage_kernel,
+    swap_kernel,
+)
+from ..measures import Measure, Prepared, as_measure
+from ..queries import Array, Labels, Queries, Task
+from .base import EMPTY, Objective, Ranking, Scratch
+
+__all__ = ["LambdaRank"]
+
+
+class LambdaRank(Objective):
+    """Train for any measure M: for every pair with i better than j and the score margin o = s_i - s_j,
+
+        force = sigma |dM(i, j)| rho,  hessian = sigma^2 |dM(i, j)| rho (1 - rho),  rho = 1/(1 + exp(sigma o)),
+
+    where |dM(i, j)| is what exchanging the two documents would change (Burges et al. 2006; Donmez et al. 2009). The
+    force is subtracted from i's gradient and added to j's; boosters minimise, so i rises.
+
+    Parameters
+    ----------
+    measure: a measure or its name: ``"ndcg@10"``, ``"map"``, ``lp.NDCG(k=10, gain="linear")``.
+    labels: another label source, one value a row in the data set's row order; default the data set's labels.
+    cost: ``"ranknet"`` (above) or a cost object.
+    sigma: steepness of the pair cost.
+    step: ``"newton"`` returns the hessians above; ``"gradient"`` returns 1 for every document, for the pairs' costs
+        whose second derivative says nothing, and then divides each query's gradients by their standard deviation.
+    normalize: ``"std"`` divides each query's gradients (and Newton hessians) by the standard deviation of its
+        gradients, ``"none"`` does not; default what the step does.
+
+    >>> objective = LambdaRank("map")
+    >>> gradient, hessian = objective.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
+    >>> gradient
+    array([ 0.25, -0.25], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        measure: str | Measure,
+        *,
+        labels: npt.ArrayLike | None = None,
+        cost: str | Cost = "ranknet",
+        sigma: float = 1.0,
+        step: str = "newton",
+        normalize: str | None = None,
+    ) -> None:
+        self.measure = as_measure(measure)
+        self.labels = labels if labels is None or isinstance(labels, Labels) else Labels(labels)
+        self.cost = as_cost(cost)
+        if isinstance(sigma, bool) or not isinstance(sigma, (int, float, np.number)) or not 0 < sigma < np.inf:
+            raise LambdaplugError(f"sigma: expected a positive number, got {sigma!r}.")
+        self.sigma = float(sigma)
+        if step not in ("newton", "gradient"):
+            raise LambdaplugError(f"step: expected 'newton' or 'gradient', got {step!r}.")
+        if normalize not in (None, "std", "none"):
+            raise LambdaplugError(f"normalize: expected 'std', 'none' or None (what the step does), got {normalize!r}.")
+        self.step = step
+        self.normalize = normalize or ("std" if step == "gradient" else "none")
+
+    def __repr__(self) -> str:
+        said = [repr(str(self.measure))]
+        said += [f"labels=<{len(self.labels)} values>"] if self.labels is not None else []
+        said += [f"cost={self.cost!r}"] if self.cost != as_cost("ranknet") else []
+        said += [f"sigma={self.sigma:g}"] if self.sigma != 1.0 else []
+        said += [f"step={self.step!r}"] if self.step != "newton" else []
+        usual = "std" if self.step == "gradient" else "none"
+        said += [f"normalize={self.normalize!r}"] if self.normalize != usual else []
+        return f"LambdaRank({', '.join(said)})"
+
+    @property
+    def cutoff(self) -> int | None:
+        return self.measure.cutoff
+
+    @property
+    def target(self) -> Measure | None:
+        return self.measure if self.labels is None else None
+
+    def prepared(self, queries: Queries) -> Prepared:
+        """The measure's view of these queries; made once a data set."""
+        return queries.memo(
+            (self.measure, self.labels), lambda: self.measure.prepare(queries.labels_of(self.labels), queries.offsets)
+        )
+
+    def accumulate(
+        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
+    ) -> None:
+        queries, first, last = ranking.queries, task.first, task.last
+        offsets, order = queries.offsets, ranking.order
+        gain, grade, norm, discount, k = self.prepared(queries)
+        weight = EMPTY if queries.document_weight is None else queries.document_weight
+        size, count = len(gradient), last - first
+        rows = scratch.array("rows", (FLOAT64_ROWS, size))
+        fast = scratch.array("fast", (FLOAT32_ROWS, size + PADDING * (count + 1)), np.float32)
+        cuts = scratch.array("cuts", (count,), np.int64)
+        wide = scratch.array("wide", (count,), np.bool_)
+        shape = PairShape(self.measure.gained, self.measure.scaled, weight.size > 0, tiered=False)
+        spread = -1.0 if ranking.exact else FAST_SPREAD
+        staged: tuple[Any, ...] = (offsets, first, last, order)
+        swap_kernel(self.measure.swap_rows())(gain, discount, k, norm, *staged, rows, cuts)
+        stage_kernel()(ranking.scores, grade, weight, EMPTY, self.sigma, spread, *staged, cuts, rows, fast, wide)
+        pair_kernel(self.cost.fast, self.cost.exact, shape)(
+            self.sigma,
+            self.cost.shift,
+            coefficient,
+            norm,
+            offsets,
+            first,
+            last,
+            task.part,
+            task.parts,
+            order,
+            cuts,
+            rows,
+            fast,
+            wide,
+            gradient,
+            hessian,
+        )

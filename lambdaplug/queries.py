@@ -1,0 +1,280 @@
+"""Rows in queries: checked once, never changed, shared by everything that ranks them.
+
+Also the door through which a host's data set comes in: ``read`` asks the reader that the host has registered.
+"""
+
+import itertools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import LambdaplugError
+from .kernels import rank_kernel, run_tasks
+from .measures import row_order
+
+__all__ = ["DataSet", "Labels", "Queries", "Task", "group_sizes", "read", "register_reader"]
+
+Array: TypeAlias = npt.NDArray[np.float64]
+T = TypeVar("T")
+
+CHUNK_WORK = 1 << 20  # pairs: about a millisecond
+SPLIT_WORK = 1 << 25
+MEMO_SIZE = 16
+
+
+class Task(NamedTuple):
+    """Queries first..last-1; for one huge query, the part of its pairs that this task takes."""
+
+    first: int
+    last: int
+    part: int = 0
+    parts: int = 1
+
+
+class Labels:
+    """One value a row from another source than the data set's labels. Never copied, never written to."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: npt.ArrayLike) -> None:
+        self.values = vector(values, "labels=")
+        self.values.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __copy__(self) -> "Labels":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Labels":
+        return self
+
+    def __getstate__(self) -> Array:
+        return self.values
+
+    def __setstate__(self, values: Array) -> None:
+        self.values = values
+
+
+class Queries:
+    """``labels`` of rows that belong to consecutive queries, ``offsets[q]:offsets[q + 1]`` being query q's rows."""
+
+    __slots__ = ("_memo", "_order", "document_weight", "labels", "offsets", "query_weight", "rows", "total_rows")
+
+    def __init__(
+        self,
+        labels: npt.ArrayLike,
+        group: npt.ArrayLike | None,
+        *,
+        query_weight: npt.ArrayLike | None = None,
+        document_weight: npt.ArrayLike | None = None,
+        rows: npt.NDArray[np.int64] | None = None,
+        total_rows: int | None = None,
+    ) -> None:
+        self.labels = vector(labels, "labels")
+        if np.isnan(self.labels).any():
+            row = int(np.flatnonzero(np.isnan(self.labels))[0])
+            raise LambdaplugError(f"labels: row {row} is NaN. Every row needs a label; drop the rows without one.")
+        if not np.isfinite(self.labels).all():
+            raise LambdaplugError("labels: expected finite numbers, got an infinite one.")
+        self.offsets = _offsets(group, len(self.labels))
+        self.query_weight = _weight(query_weight, len(self), "query")
+        self.document_weight = _weight(document_weight, len(self.labels), "row")
+        self.rows = rows  # which of the original data set's rows these are, where they are a part of it
+        self.total_rows = len(self.labels) if total_rows is None else total_rows
+        self._memo: dict[Hashable, Any] = {}
+        self._order: npt.NDArray[np.int32] | None = None
+
+    @classmethod
+    def weighted(cls, labels: npt.ArrayLike, group: npt.ArrayLike | None, weight: npt.ArrayLike | None) -> "Queries":
+        """With weights a query or a document, told apart by their number."""
+        if weight is None:
+            return cls(labels, group)
+        weights = vector(weight, "weight")
+        rows, queries = len(vector(labels, "labels")), len(group_sizes(group))
+        if rows == queries == len(weights):
+            raise LambdaplugError(
+                f"weight: {len(weights)} values could be one a query or one a document, as there are as many of both. "
+                "Multiply the gradients yourself, or leave out the weights."
+            )
+        if len(weights) == queries:
+            return cls(labels, group, query_weight=weights)
+        if len(weights) == rows:
+            return cls(labels, group, document_weight=weights)
+        raise LambdaplugError(
+            f"weight: expected one value a query ({queries}) or one a document ({rows}), got {len(weights)}."
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __reduce__(self) -> Any:
+        raise TypeError("Queries are a cache of one process: pickle the objective, not its data.")
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        return np.diff(self.offsets)
+
+    def memo(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What ``make`` returned for this key. A few are kept; two threads at worst make the same thing twice."""
+        try:
+            return self._memo[key]  # type: ignore[no-any-return]
+        except KeyError:
+            made = make()
+            while len(self._memo) >= MEMO_SIZE:
+                self._memo.pop(next(iter(self._memo)), None)
+            self._memo[key] = made
+            return made
+
+    def labels_of(self, source: Labels | None) -> Array:
+        """The labels of these rows in another source, or their own."""
+        if source is None:
+            return self.labels
+        if len(source) != self.total_rows:
+            raise LambdaplugError(
+                f"labels=: expected one value a row of the data set ({self.total_rows}), got {len(source)}. "
+                "They follow the rows into LightGBM's subsets and folds; a slice of an XGBoost DMatrix does not say "
+                "which rows it holds, so give its objective labels of its own."
+            )
+        values = source.values if self.rows is None else source.values[self.rows]
+        if np.isnan(values).any():
+            raise LambdaplugError("labels=: expected a number for every row, got NaN.")
+        return values
+
+    def tasks(self, cutoff: int | None) -> list[Task]:
+        """Chunks of about equal work, the same at any number of threads; a huge query is split."""
+        return self.memo(("tasks", cutoff), lambda: self._make_tasks(cutoff))
+
+    def _make_tasks(self, cutoff: int | None) -> list[Task]:
+        sizes = self.sizes
+        pairs = sizes * (sizes if cutoff is None else np.minimum(sizes, cutoff))
+        # A huge query stands alone; the others share chunks.
+        huge = pairs >= SPLIT_WORK
+        chunk = (
+            np.cumsum(np.where(huge, 0, pairs + 64 * sizes)) // CHUNK_WORK
+            + np.cumsum(huge)
+            + np.cumsum(np.concatenate([[False], huge[:-1]]) if len(huge) else huge)
+        )
+        edges = [0, *(np.flatnonzero(np.diff(chunk)) + 1).tolist(), len(self)]
+        tasks: list[Task] = []
+        for first, last in itertools.pairwise(edges):
+            if first == last:
+                continue
+            parts = min(16, 1 + int(pairs[first]) // (SPLIT_WORK // 2)) if huge[first] else 1
+            tasks += [Task(first, last, part, parts) for part in range(parts)]
+        return tasks
+
+    def rank(self, scores: Array, threads: int) -> npt.NDArray[np.int32]:
+        """For each query its documents (0..n-1) by descending score, equal scores in row order."""
+        previous = self._order
+        order = row_order(self.offsets) if previous is None else previous.copy()
+        kernel = rank_kernel()
+        longest = int(self.sizes.max(initial=0))
+
+        def work(next_task: Callable[[], Task | None]) -> None:
+            keys, documents = np.empty((2, longest)), np.empty((2, longest), np.int32)
+            while (task := next_task()) is not None:
+                row = kernel(scores, self.offsets, task.first, task.last, order, keys, documents)
+                if row >= 0:
+                    raise LambdaplugError(
+                        f"scores: expected finite numbers, got {scores[row]} in row {row}. "
+                        "A booster that diverged gives such scores: lower learning_rate, or raise lambda_l2 / lambda."
+                    )
+
+        run_tasks(work, self.tasks(1), threads)
+        self._order = order  # where the next ranking starts from: it changes no result, only the time
+        return order
+
+
+def vector(values: npt.ArrayLike, name: str) -> Array:
+    """One-dimensional contiguous float64; a view where possible."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise LambdaplugError(f"{name}: expected numbers, got {type(values).__name__} ({error}).") from None
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise LambdaplugError(f"{name}: expected one value each, got an array of shape {array.shape}.")
+    if array is values or array.base is not None:
+        array = array.view()  # a flag set on ours must not show on the caller's
+    return np.ascontiguousarray(array)
+
+
+def group_sizes(group: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
+    """The number of documents of each query, checked."""
+    if group is None:
+        raise LambdaplugError(
+            "no queries: a ranking objective needs to know which rows belong together. Give the data set its group "
+            "sizes: lgb.Dataset(X, y, group=sizes), xgb.DMatrix(X, y, qid=ids) or dtrain.set_group(sizes)."
+        )
+    sizes = vector(group, "group")
+    if sizes.size and not (np.isfinite(sizes).all() and (sizes >= 0).all() and (sizes == np.floor(sizes)).all()):
+        raise LambdaplugError("group: expected the number of documents of each query (whole numbers from 0 on).")
+    return sizes.astype(np.int64)
+
+
+def _offsets(group: npt.ArrayLike | None, rows: int) -> npt.NDArray[np.int64]:
+    sizes = group_sizes(group)
+    if sizes.sum() != rows:
+        hint = (
+            " It has one value a row: are these query ids? Sizes are np.unique(ids, return_counts=True)[1] for sorted ids."
+            if len(sizes) == rows
+            else ""
+        )
+        raise LambdaplugError(
+            f"group: the sizes of {len(sizes)} queries add up to {sizes.sum()}, not to {rows} rows.{hint}"
+        )
+    if sizes.max(initial=0) > np.iinfo(np.int32).max:
+        raise LambdaplugError(f"group: a query of {sizes.max()} documents is beyond what lambdaplug ranks.")
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _weight(weight: npt.ArrayLike | None, expected: int, unit: str) -> Array | None:
+    if weight is None:
+        return None
+    values = vector(weight, "weight")
+    if len(values) != expected:
+        raise LambdaplugError(f"weight: expected one value a {unit} ({expected}), got {len(values)}.")
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise LambdaplugError("weight: expected finite numbers that are not negative.")
+    return values
+
+
+# --- data sets of the hosts --------------------------------------------------------------------------------------
+
+
+@dataclass
+class DataSet:
+    """A host's data set as lambdaplug sees it; one object as long as the data set does not change."""
+
+    queries: Queries
+    host: str
+    threads: int | None = None  # what the host was told to use
+    hessian_floor: str = ""  # the host's parameter that can forbid every split
+    on_metric: Callable[[list[str]], None] | None = None  # told the names of the measures a metric reports
+    state: dict[Hashable, Any] = field(default_factory=dict)  # what the watch on empty rounds remembers
+
+
+_READERS: dict[str, Callable[[Any], DataSet]] = {}
+
+
+def register_reader(package: str, reader: Callable[[Any], DataSet]) -> None:
+    """Say how data sets whose class comes from this package are read."""
+    _READERS[package] = reader
+
+
+def read(data: Any) -> DataSet:
+    """The data set that a host passed to an objective or a metric."""
+    for kind in type(data).__mro__:
+        package = kind.__module__.partition(".")[0]
+        if package in _READERS:
+            return _READERS[package](data)
+    raise LambdaplugError(
+        f"expected a data set of {' or '.join(sorted(_READERS))} as the second argument, got {type(data).__name__}. "
+        "For arrays use objective.gradients(scores, labels, group) or lp.evaluate; for scikit-learn's interface "
+        "lp.LGBMRanker and lp.XGBRanker."
+    )
