@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from . import hosts
+from . import data, hosts
 from .costs import RankNet
 from .errors import LambdaplugError, LambdaplugWarning
 from .evaluation import evaluate, metric
@@ -36,6 +36,7 @@ __all__ = [
     "Recall",
     "XGBRanker",
     "__version__",
+    "data",
     "evaluate",
     "metric",
     "query_folds",

@@ -195,7 +195,7 @@ def _gains(gain: Gain, labels: Array, name: str) -> Array:
     else:
         if labels.size and (labels.min() < 0 or labels.max() >= len(gain) or np.any(labels != np.floor(labels))):
             raise LambdaplugError(
-                f"{name}: a sequence of {len(gain)} gains takes the labels 0, 1, ..., {len(gain) - 1}; "
+                f"{name}: a sequence of {len(gain)} gains takes the whole labels 0 to {len(gain) - 1}; "
                 f"the labels go from {labels.min():g} to {labels.max():g}"
                 + ("." if np.all(labels == np.floor(labels)) else " and are not all whole numbers.")
             )

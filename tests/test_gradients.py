@@ -1,0 +1,321 @@
+"""LambdaRank's gradients: against the pair loop in plain Python, and what must hold whatever the data."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import VALUES, gradients, scaled
+
+import lambdaplug as lp
+from lambdaplug.kernels import threads
+from lambdaplug.objectives.base import HESSIAN_FLOOR
+from lambdaplug.queries import Queries
+
+NAMES = list(VALUES)
+# Few levels make ties likely; the wide ones leave the fast path (spread beyond 80) and the range of exp.
+score_values = st.one_of(
+    st.integers(-2, 2).map(float),
+    st.floats(-5, 5, width=32),
+    st.sampled_from([-1e-30, 1e-30, 60.0, -60.0, 900.0, -900.0]),
+)
+queries = st.lists(st.lists(st.tuples(score_values, st.integers(0, 4)), max_size=9), min_size=1, max_size=5)
+
+
+def unpack(name, queries):
+    # One document with the largest label at the end of all keeps lmax at 4.
+    queries = [*queries, [(0.0, 4)]]
+    group = [len(query) for query in queries]
+    scores = np.array([s for query in queries for s, _ in query], dtype=float)
+    labels = np.array(scaled(name, [label for query in queries for _, label in query]), dtype=float)
+    return scores, labels, group
+
+
+def split(values, group):
+    return np.split(np.asarray(values), np.cumsum(group)[:-1])
+
+
+def reference(name, scores, labels, group, sigma=1.0, weight=None):
+    weight = np.ones(len(scores)) if weight is None else weight
+    parts = [split(x, group) for x in (scores, labels, weight)]
+    results = [gradients(name, list(s), list(y), sigma, list(w)) for s, y, w in zip(*parts, strict=True)]
+    return tuple(np.concatenate(arrays) for arrays in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=25, deadline=None)
+@given(queries=queries, sigma=st.sampled_from([1.0, 0.3, 2.5]))
+def test_gradients_are_the_pair_loop(name, queries, sigma):
+    scores, labels, group = unpack(name, queries)
+    objective = lp.LambdaRank(name, sigma=sigma)
+    gradient, hessian = reference(name, scores, labels, group, sigma)
+    exact = objective.differentiate(Queries(labels, group), scores, exact=True, dtype=np.float64)
+    np.testing.assert_allclose(exact[0], gradient, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(exact[1], np.maximum(hessian, HESSIAN_FLOOR), rtol=1e-12, atol=1e-12)
+    fast = objective.gradients(scores, labels, group)
+    assert fast[0].dtype == fast[1].dtype == np.float32
+    for found, expected in zip(fast, (gradient, hessian), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * max(np.abs(expected).max(), 1e-9))
+    assert (fast[1] > 0).all()
+
+
+@pytest.mark.parametrize("name", ["ndcg", "map", "err", "bpref", "pairs", "rbp"])
+@pytest.mark.parametrize("n", [700, 1300])
+def test_float32_stays_exact_deep_in_a_long_list(name, n):
+    # The labels differ only among the last documents, whose discounts are nearly equal: where float32 would cancel.
+    rng = np.random.default_rng(n)
+    scores = -np.arange(n) * 0.01 + 0.001 * rng.normal(size=n)
+    labels = np.zeros(n)
+    labels[-30:] = rng.integers(0, 5, 30)
+    objective = lp.LambdaRank(name)
+    fast = objective.gradients(scores, labels, [n])
+    exact = objective.differentiate(Queries(labels, [n]), scores, exact=True, dtype=np.float64)
+    for found, expected in zip(fast, exact, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+    forces = np.abs(exact[0]) > 1e-3 * np.abs(exact[0]).max()
+    np.testing.assert_allclose(fast[0][forces], exact[0][forces], rtol=2e-5)
+
+
+def generated(seed=0, queries=60, longest=40):
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, longest, queries)
+    group[:3] = 0, 1, 2
+    rows = group.sum()
+    return rng.normal(size=rows).round(1), rng.integers(0, 5, rows).astype(float), group
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("options", [{}, {"step": "gradient"}, {"normalize": "std"}, {"sigma": 2.0}])
+def test_what_holds_whatever_the_measure(name, options):
+    scores, labels, group = generated()
+    labels = np.array(scaled(name, labels))
+    objective = lp.LambdaRank(name, **options)
+    gradient, hessian = objective.gradients(scores, labels, group)
+    queries = list(zip(split(gradient, group), split(hessian, group), split(labels, group), strict=True))
+
+    assert np.abs(gradient).max() > 0
+    for g, h, y in queries:
+        assert abs(g.sum()) <= 1e-6 * np.abs(g).sum() + 1e-30  # forces come in opposite pairs
+        if len(np.unique(y)) < 2:
+            assert not g.any()
+        assert (h > 0).all()
+
+    # Adding a constant to a query's scores moves nobody.
+    shift = np.repeat(np.arange(len(group)) % 7 - 3.0, group)
+    np.testing.assert_allclose(objective.gradients(scores + shift, labels, group)[0], gradient, rtol=1e-5, atol=1e-6)
+
+    # Neither does the order of the rows, where no two scores are equal.
+    distinct = scores + 1e-4 * np.arange(len(scores))
+    mixed = np.concatenate(
+        [np.random.default_rng(1).permutation(part) for part in split(np.arange(len(scores)), group)]
+    )
+    mixed = mixed.astype(int)
+    in_order = objective.gradients(distinct, labels, group)
+    shuffled = objective.gradients(distinct[mixed], labels[mixed], group)
+    for found, expected in zip(shuffled, in_order, strict=True):
+        np.testing.assert_array_equal(found, expected[mixed])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_bits_at_any_number_of_threads(name):
+    scores, labels, group = generated(queries=3000)
+    labels = np.array(scaled(name, labels))
+    objective, queries = lp.LambdaRank(name), Queries(labels, group)
+    one, two, three = (objective.differentiate(queries, scores, threads=n) for n in (1, 2, 3))
+    assert len(queries.tasks(objective.cutoff)) > 3
+    for other in (two, three, objective.gradients(scores, labels, group)):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_one_huge_query_is_shared_out_and_adds_up():
+    rng = np.random.default_rng(3)
+    n = 6500
+    scores, labels = rng.normal(size=n), (rng.random(n) < 0.02).astype(float)
+    group = [5, n - 10, 5]
+    objective, queries = lp.LambdaRank("ndcg"), Queries(labels, group)
+    assert max(task.parts for task in queries.tasks(None)) > 1
+    one, two = (objective.differentiate(queries, scores, threads=k) for k in (1, 2))
+    np.testing.assert_array_equal(one, two)
+    exact = objective.differentiate(queries, scores, exact=True, dtype=np.float64)
+    for found, expected in zip(one, exact, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+
+
+def test_fifty_thousand_documents_in_one_query():
+    import tracemalloc
+
+    rng = np.random.default_rng(0)
+    n = 50_000
+    scores, labels = rng.normal(size=n), (rng.random(n) < 0.001).astype(float)
+    lp.LambdaRank("mrr").gradients(scores[:10], labels[:10], [10])
+    tracemalloc.start()
+    gradient, _ = lp.LambdaRank("mrr").gradients(scores, labels, [n])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1000 * n  # bytes; n^2 would be 2.5e9
+    assert np.count_nonzero(gradient) > 100
+
+
+def test_a_query_weight_of_two_is_the_query_twice():
+    scores, labels, group = generated(longest=8)
+    objective = lp.LambdaRank("ndcg")
+    weight = np.where(np.arange(len(group)) % 2, 2.0, 1.0)
+    once, weighted = objective.gradients(scores, labels, group), objective.gradients(scores, labels, group, weight)
+    for found, expected in zip(weighted, once, strict=True):
+        np.testing.assert_allclose(found, expected * np.repeat(weight, group), rtol=1e-6, atol=1e-12)
+    # With normalisation too: a weight must not be normalised away.
+    objective = lp.LambdaRank("ndcg", step="gradient")
+    once, weighted = objective.gradients(scores, labels, group), objective.gradients(scores, labels, group, weight)
+    np.testing.assert_allclose(weighted[0], once[0] * np.repeat(weight, group), rtol=1e-6)
+    np.testing.assert_array_equal(weighted[1], np.repeat(weight, group))
+
+
+@pytest.mark.parametrize("name", ["ndcg", "ndcg@3", "map", "err", "pairs"])
+@pytest.mark.parametrize("spread", [1.0, 300.0])
+def test_document_weights_multiply_the_pairs_force(name, spread):
+    scores, labels, group = generated(longest=8)
+    scores *= spread
+    weight = np.random.default_rng(2).random(len(scores)) * 3
+    expected = reference(name, scores, labels, group, weight=weight)
+    found = lp.LambdaRank(name).gradients(scores, labels, group, weight)
+    for f, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max())
+    for g in split(found[0], group):
+        assert abs(g.sum()) <= 1e-5 * np.abs(g).sum() + 1e-30
+
+
+def test_weights_are_told_apart_by_their_number():
+    objective = lp.LambdaRank("ndcg")
+    with pytest.raises(lp.LambdaplugError, match=r"one value a query \(1\) or one a document \(2\), got 3"):
+        objective.gradients([0, 1], [0, 1], [2], weight=[1, 2, 3])
+    with pytest.raises(lp.LambdaplugError, match="could be one a query or one a document"):
+        objective.gradients([0, 1], [0, 1], [2, 0], weight=[1, 2])
+    with pytest.raises(lp.LambdaplugError, match="finite numbers that are not negative"):
+        objective.gradients([0, 1], [0, 1], [2], weight=[-1])
+
+
+def test_steps_and_normalisation():
+    scores, labels, group = generated()
+    newton = lp.LambdaRank("ndcg").gradients(scores, labels, group)
+    gradient, hessian = lp.LambdaRank("ndcg", step="gradient").gradients(scores, labels, group)
+    assert (hessian == 1).all()
+    balanced = lp.LambdaRank("ndcg", normalize="std").gradients(scores, labels, group)
+    plain = lp.LambdaRank("ndcg", step="gradient", normalize="none").gradients(scores, labels, group)
+    np.testing.assert_array_equal(plain[0], newton[0])
+    np.testing.assert_array_equal(balanced[0], gradient)
+    for before, after, h_before, h_after in zip(
+        *(split(x, group) for x in (newton[0], gradient, newton[1], balanced[1])), strict=True
+    ):
+        deviation = before.std(dtype=np.float64) if len(before) else 0.0
+        if deviation > 0:
+            np.testing.assert_allclose(after, before / deviation, rtol=1e-5)
+            moved = h_before > 1e-10
+            np.testing.assert_allclose(h_after[moved], h_before[moved] / deviation, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_inputs_of_any_kind_are_read_and_left_alone(dtype):
+    scores, labels, group = generated()
+    scores = scores.astype(np.float32)
+    objective = lp.LambdaRank("map")
+    expected = objective.gradients(scores, labels, group)
+
+    def strided(x):
+        wide = np.zeros((len(x), 3), x.dtype)
+        wide[:, 1] = x
+        return wide[:, 1]
+
+    inputs = [strided(x) for x in (scores, labels.astype(dtype), np.asarray(group))]
+    for x in inputs:
+        x.setflags(write=False)
+    copies = [x.copy() for x in inputs]
+    np.testing.assert_array_equal(objective.gradients(*inputs), expected)
+    for x, copy in zip(inputs, copies, strict=True):
+        np.testing.assert_array_equal(x, copy)
+    np.testing.assert_array_equal(objective.gradients(list(scores), list(labels), list(group)), expected)
+    np.testing.assert_array_equal(objective.gradients(scores[:, None], labels, group), expected)
+
+
+def test_labels_of_another_source():
+    scores, labels, group = generated()
+    clicks = np.random.default_rng(5).random(len(labels))
+    kept = clicks.copy()
+    objective = lp.LambdaRank("cndcg", labels=clicks)
+    expected = lp.LambdaRank("cndcg").gradients(scores, clicks, group)
+    np.testing.assert_array_equal(objective.gradients(scores, labels, group), expected)
+    clicks[0] = 0.5  # the caller's array stays the caller's
+    assert kept[1] == clicks[1]
+    with pytest.raises(lp.LambdaplugError, match=r"one value a row of the data set \(2\), got"):
+        objective.gradients([0, 1], [0, 1], [2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0, np.nan], [0, 1], [2]), "scores: expected finite numbers, got nan in row 1"),
+        (([0, np.inf], [0, 1], [2]), "scores: expected finite numbers, got inf in row 1"),
+        (([0, 1, 2], [0, 1], [2]), r"scores: expected one a row \(2\), got 3"),
+        (([0, 1], [0, np.nan], [2]), "labels: row 1 is NaN"),
+        (([0, 1], [0, np.inf], [2]), "labels: expected finite numbers"),
+        (([0, 1], [0, 1], [1]), "sizes of 1 queries add up to 1, not to 2 rows"),
+        (([0, 1], [0, 1], [0, 0]), "are these query ids"),
+        (([0, 1], [0, 1], [-1, 3]), "number of documents of each query"),
+        (([0, 1], [0, 1], None), "which rows belong together"),
+        (([0, 1], ["a", "b"], [2]), "labels: expected numbers"),
+        (([[0, 1], [0, 1]], [0, 1], [2]), "one value each, got an array of shape"),
+        (([0, 1], [0, 31], [2]), "labels from 0 to 30"),
+    ],
+)
+def test_what_would_learn_nothing_is_refused(arguments, message):
+    with pytest.raises(lp.LambdaplugError, match=message):
+        lp.LambdaRank("ndcg").gradients(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sigma": 0}, "sigma: expected a positive number"),
+        ({"step": "second"}, "step: expected 'newton' or 'gradient'"),
+        ({"normalize": "max"}, "normalize: expected"),
+        ({"cost": "hinge"}, r"cost: expected one of \['ranknet'"),
+    ],
+)
+def test_options_that_do_not_exist(options, message):
+    with pytest.raises(lp.LambdaplugError, match=message):
+        lp.LambdaRank("ndcg", **options)
+
+
+def test_gradients_too_large_for_float32_are_refused():
+    objective = lp.LambdaRank(lp.DCG(gain=lambda label: 1e60 * label))
+    with pytest.raises(lp.LambdaplugError, match="too large for float32"):
+        objective.gradients([0, 1], [0, 1], [2])
+
+
+def test_no_rows_at_all():
+    gradient, hessian = lp.LambdaRank("ndcg").gradients([], [], [])
+    assert gradient.size == hessian.size == 0
+
+
+def test_objectives_say_what_they_are():
+    assert repr(lp.LambdaRank("ndcg@10")) == "LambdaRank('ndcg@10')"
+    assert repr(lp.LambdaRank("map", sigma=2, step="gradient")) == "LambdaRank('map', sigma=2, step='gradient')"
+
+
+def test_an_error_in_a_thread_reaches_the_caller():
+    def work(next_task):
+        while (task := next_task()) is not None:
+            if task == 3:
+                raise ZeroDivisionError("task 3")
+
+    with pytest.raises(ZeroDivisionError, match="task 3"):
+        threads.run_tasks(work, list(range(8)), 2)
+
+
+def test_set_num_threads():
+    lp.set_num_threads(3)
+    try:
+        assert threads.get_num_threads(1) == 3
+    finally:
+        lp.set_num_threads(None)
+    assert threads.get_num_threads(1) == 1
+    with pytest.raises(lp.LambdaplugError, match="whole number from 1 on"):
+        lp.set_num_threads(0)

@@ -1,0 +1,171 @@
+"""The house itself: layers, public names, documentation, the cache, recipes."""
+
+import ast
+import doctest
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lambdaplug as lp
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "lambdaplug"
+MODULES = sorted(module.name for module in pkgutil.walk_packages([str(PACKAGE)], "lambdaplug."))
+
+# Each room may use the rooms before it.
+FLOORS = [
+    {"errors", "version"},
+    {"kernels"},
+    {"measures", "costs", "data"},
+    {"queries"},
+    {"watch", "folds"},
+    {"objectives"},
+    {"evaluation"},
+    {"hosts"},
+]
+
+
+def imports(path):
+    """(module imported, inside a function) for every import in a file, relative ones resolved."""
+    parts = ("lambdaplug", *path.relative_to(PACKAGE).with_suffix("").parts)
+    package = parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            yield from (f"{base}.{node.module or alias.name}".strip(".") for alias in node.names)
+
+
+def floor_of(room):
+    return next(number for number, rooms in enumerate(FLOORS) if room in rooms)
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_layers_point_one_way(path):
+    room = path.relative_to(PACKAGE).with_suffix("").parts[0]
+    for name in imports(path):
+        top, _, rest = name.partition(".")
+        if top == "numba":
+            assert room == "kernels"
+        if top in ("lightgbm", "xgboost"):
+            assert room == "hosts"
+        if top == "lambdaplug" and room != "__init__" and rest:
+            other = rest.partition(".")[0]
+            assert other == room or floor_of(other) < floor_of(room), f"{path.name} imports {name}"
+
+
+def test_every_public_name_is_there_and_documented():
+    for name in lp.__all__:
+        thing = getattr(lp, name)
+        if name != "__version__":
+            assert inspect.getdoc(thing), name
+    assert re.search(rf"^## {re.escape(lp.__version__)}$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    with pytest.raises(AttributeError, match="no attribute 'LambdaMart'"):
+        lp.LambdaMart  # noqa: B018
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name):
+    results = doctest.testmod(importlib.import_module(name))
+    assert results.failed == 0
+
+
+def python_blocks():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```(?:\n+```\n(.*?)```)?", text, re.S)
+
+
+@pytest.mark.parametrize(("code", "printed"), python_blocks())
+def test_the_readme_runs_and_prints_what_it_says(code, printed, capsys):
+    data = lp.data.cubic(queries=40, documents=12, features=8)
+    hosts = {name: importlib.import_module(module) for name, module in (("lgb", "lightgbm"), ("xgb", "xgboost"))}
+    exec(code, {"lp": lp, **hosts, "X": data.X, "y": data.labels, "group": data.group, "qid": data.qid})
+    if printed:
+        found, expected = (re.findall(r"'([^']+)': ([\d.]+)", text) for text in (capsys.readouterr().out, printed))
+        assert [name for name, _ in found] == [name for name, _ in expected]
+        # Another processor grows slightly other trees.
+        np.testing.assert_allclose([float(x) for _, x in found], [float(x) for _, x in expected], atol=0.02)
+
+
+def run(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    ).stdout
+
+
+GRADIENT = "import lambdaplug as lp; print(lp.LambdaRank('map').gradients([0., 0.], [0, 1], [2])[0].tolist())"
+
+
+def test_the_next_process_compiles_nothing(tmp_path):
+    program = f"""
+import numba.core.compiler_lock, numba.core.compiler as compiler
+count = 0
+original = compiler.CompilerBase.compile_extra
+def counting(self, func):
+    global count
+    count += 1
+    return original(self, func)
+compiler.CompilerBase.compile_extra = counting
+{GRADIENT}
+print(count)
+"""
+    first, second = (run("-c", program, NUMBA_CACHE_DIR=str(tmp_path)).split("\n")[1] for _ in range(2))
+    assert int(first) > 0
+    assert int(second) == 0
+
+
+def test_without_a_writable_place_it_still_works():
+    # A locator that finds no directory is what a read-only installation without a home looks like to Numba.
+    program = "import numba.core.caching as c\nc.CacheImpl._locator_classes = []\n" + GRADIENT
+    assert run("-c", program).strip() == "[0.25, -0.25]"
+
+
+def test_importing_costs_little_beyond_numba():
+    # By count, not by clock: nothing heavy is imported besides numpy and numba.
+    heavy = {"lightgbm", "xgboost", "pandas", "sklearn", "matplotlib", "scipy.stats", "dask"}
+    loaded = run("-c", "import sys, lambdaplug; print('\\n'.join(sys.modules))").split()
+    assert not heavy & set(loaded)
+
+
+@pytest.mark.parametrize("recipe", sorted((ROOT / "recipes").glob("*.py")), ids=lambda path: path.stem)
+def test_recipes_run_quickly(recipe, tmp_path):
+    out = run(str(recipe), "--quick", "--plot", str(tmp_path / "plot.png"))
+    assert (tmp_path / "plot.png").stat().st_size > 5000
+    assert len(out.splitlines()) > 5
+
+
+def test_quickstart_takes_ones_own_file(tmp_path):
+    data = lp.data.cubic(queries=30, documents=10, features=5)
+    lines = [
+        f"{label:g} qid:{query} " + " ".join(f"{i + 1}:{x:.4f}" for i, x in enumerate(row))
+        for row, label, query in zip(data.X, data.labels, data.qid, strict=True)
+    ]
+    (tmp_path / "train.txt").write_text("\n".join(lines))
+    arguments = ["--data", str(tmp_path / "train.txt"), "--quick", "--plot", str(tmp_path / "plot.png")]
+    out = run(str(ROOT / "recipes" / "quickstart.py"), *arguments)
+    assert "18 / 6 / 6 queries; relevant: label >= 1" in out
+
+
+def test_generated_data_is_what_it_says():
+    data = lp.data.cubic(queries=200, documents=20, features=10, noise=0.2, seed=3)
+    again = lp.data.cubic(queries=200, documents=20, features=10, noise=0.2, seed=3)
+    np.testing.assert_array_equal(data.X, again.X)
+    np.testing.assert_array_equal(data.labels, again.labels)
+    shares = np.bincount(data.labels.astype(int)) / len(data.labels)
+    np.testing.assert_allclose(shares, (0.55, 0.25, 0.13, 0.05, 0.02), atol=1e-3)
+    parts = data.split(0.5, 0.5)
+    assert sum(len(part.X) for part in parts) == len(data.X)
+    assert [part.group.sum() for part in parts] == [len(part.labels) for part in parts]

@@ -1,0 +1,137 @@
+"""Measures: values, swap deltas, text, and what they refuse."""
+
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import VALUES, scaled, swap_delta
+
+import lambdaplug as lp
+from lambdaplug.measures import as_measure, registered, swap_deltas
+
+ranked_labels = st.lists(st.integers(0, 4), min_size=1, max_size=14)
+
+
+def test_every_registered_measure_has_an_oracle():
+    assert {as_measure(name).name for name in VALUES} == set(registered())
+
+
+@pytest.mark.parametrize("name", VALUES)
+@settings(max_examples=60, deadline=None)
+@given(labels=ranked_labels)
+def test_swap_delta_is_the_brute_force_swap(name, labels):
+    # A last document with the largest label keeps lmax at 4 for the measures that read it off the data.
+    labels = scaled(name, [*labels, 4])
+    delta = swap_deltas(name, labels)
+    n = len(labels)
+    expected = [[swap_delta(name, labels, min(a, b), max(a, b)) if a != b else 0.0 for b in range(n)] for a in range(n)]
+    np.testing.assert_allclose(delta, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", VALUES)
+@settings(max_examples=60, deadline=None)
+@given(queries=st.lists(ranked_labels, min_size=1, max_size=4))
+def test_value_is_the_formula(name, queries):
+    queries = [scaled(name, [*labels, 4]) for labels in queries]
+    group = [len(labels) for labels in queries]
+    scores = np.concatenate([-np.arange(n, dtype=float) for n in group])
+    found = lp.evaluate(name, np.concatenate(queries), scores, group, per_query=True)[str(as_measure(name))]
+    expected = [np.nan if (value := VALUES[name](labels)) is None else value for labels in queries]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_gains_only_drops_the_swaps_that_lose():
+    labels = [0, 1, 0, 1, 0]
+    full, gains = swap_deltas("mrr", labels), swap_deltas(lp.MRR(gains_only=True), labels)
+    assert gains[0, 1] == gains[0, 3] == full[0, 1] == 0.5
+    assert full[1, 2] > 0
+    assert gains[1:, 1:].max() == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("ndcg@10", "map", "mrr@10", "err@10", "p@5", "recall@20", "wta", "pairs", "rbp(p=0.9)", "bpref", "cndcg@3"),
+        *("ndcg@10(gain='linear')", "ndcg(gain=(0.0,1.0,3.0))", "mrr(gains_only=True)", "map@3(relevant=2)"),
+        "err(max_label=4)",
+    ],
+)
+def test_measures_are_values(text):
+    measure = as_measure(text)
+    assert str(measure) == repr(measure) == text
+    assert as_measure(repr(measure)) == measure
+    assert pickle.loads(pickle.dumps(measure)) == measure
+    assert hash(as_measure(text)) == hash(measure)
+    assert measure != as_measure("dcg@7")
+
+
+def test_text_is_read_kindly():
+    assert as_measure(" nDCG@10 ") == lp.NDCG(k=10)
+    assert as_measure("rbp(p=0.5)@10") == lp.RBP(p=0.5, k=10) == as_measure("rbp@10(p=0.5)")
+    assert as_measure("ndcg(k=10)") == lp.NDCG(k=10)
+    assert lp.NDCG(gain=[0, 1, 3]) == lp.NDCG(gain=np.array([0, 1, 3]))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ndgc@10", "nearest is 'ndcg'.*bpref, cndcg"),
+        ("mpa", "nearest is 'map'"),
+        ("ndcg@0", "k must be a whole number from 1 on"),
+        ("bpref@5", "bpref has no cut-off"),
+        ("map(p=3)", "no parameter 'p'"),
+        ("rbp(0.8)", "cannot read the parameters"),
+        ("rbp(p=2)", "between 0 and 1"),
+        ("p", "needs a cut-off, e.g. 'p@10'"),
+        ("", "no measure ''"),
+        (7, "expected a measure or its name"),
+    ],
+)
+def test_an_unreadable_measure_says_what_to_write(text, message):
+    with pytest.raises(lp.LambdaplugError, match=message):
+        as_measure(text)
+
+
+def value(measure, labels):
+    return lp.evaluate([measure], labels, -np.arange(len(labels)), [len(labels)])[str(as_measure(measure))]
+
+
+def test_labels_beyond_the_gain():
+    for bad in (31, -1):
+        with pytest.raises(lp.LambdaplugError, match=rf"labels from 0 to 30, got a label of {bad}"):
+            value("ndcg", [0, bad, 2])
+    assert value("ndcg", [30, 0]) == 1.0
+    assert value("ndcg(gain='linear')", [100, 0.5]) == 1.0
+    assert 0 < value(lp.NDCG(gain=lambda label: 1 / (1 + np.exp(-label))), [-3, 40]) < 1
+    assert value(lp.NDCG(gain=lambda label: 1 if label > 35 else 0), [1, 40]) == pytest.approx(1 / np.log2(3))
+    with pytest.raises(lp.LambdaplugError, match="takes the whole labels 0 to 2"):
+        value("ndcg(gain=(0,1,3))", [0, 3])
+    with pytest.raises(lp.LambdaplugError, match=r"whole labels 0 to 2; .* not all whole"):
+        value("ndcg(gain=(0,1,3))", [0, 1.5])
+    with pytest.raises(lp.LambdaplugError, match="finite and not negative"):
+        value("ndcg(gain='linear')", [-1, 2])
+    with pytest.raises(lp.LambdaplugError, match="click scores from 0 to 1"):
+        value("cndcg", [0, 2])
+    with pytest.raises(lp.LambdaplugError, match="max_label is 2, but the labels go up to 3"):
+        value("err(max_label=2)", [0, 3])
+    with pytest.raises(lp.LambdaplugError, match="gain must be 'exp2'"):
+        value("ndcg(gain='square')", [0, 1])
+
+
+def test_discounts():
+    assert value(lp.DCG(gain="linear", discount=lambda rank: 1 / rank), [3, 2, 0]) == 4.0
+    assert value("dcg(gain='linear',discount=(1,0.5))", [1, 1, 1]) == 1.5
+    with pytest.raises(lp.LambdaplugError, match="discount must be 'log2'"):
+        value("dcg(discount='log')", [1])
+
+
+def test_the_readme_table_is_the_registry():
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    table = dict(re.findall(r"^\| `(\w+)[^|]*\| [^|]*\| ([^|]*?) \| [^|]*\|$", readme, re.M))
+    assert table == {name: kind.formula for name, kind in registered().items()}
+    undefined = dict(re.findall(r"^\| `(\w+)[^|]*\| [^|]*\| [^|]* \| ([^|]*?) \|$", readme, re.M))
+    assert undefined == {name: kind.undefined for name, kind in registered().items()}
