@@ -40,7 +40,7 @@ class Labels:
     __slots__ = ("values",)
 
     def __init__(self, values: npt.ArrayLike) -> None:
-        self.values = vector(values, "labels=").copy()
+        self.values: Array = vector(values, "labels=").copy()
         self.values.setflags(write=False)
 
     def __len__(self) -> int:

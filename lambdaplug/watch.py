@@ -20,19 +20,19 @@ def watch(
     A tree without a split moves all scores alike, so their variance stays; any other tree changes it.
     """
     values = np.asarray(scores).reshape(-1)
-    if values.size == 0:
+    if values.size == 0 or values.dtype.kind != "f":
         return
-    mean = values.mean(dtype=np.float64)
-    spread = float(np.dot(values, values)) / values.size - mean * mean
+    spread = float(np.var(values, dtype=np.float64))
+    unchanged = 10 * np.finfo(values.dtype).eps * spread  # a shift of all scores rounds each of them anew
     key = id(objective)
     last = data.state.get(key)
-    if last is not None and abs(spread - last[0]) <= 1e-9 * abs(spread) and not last[2] and np.any(gradient):
+    if last is not None and abs(spread - last[0]) <= unchanged and not last[2] and np.any(gradient):
         parameter, total = data.hessian_floor, last[1]
         warnings.warn(
             f"the last round made no split, so {data.host} learned nothing from it, although the gradients are not zero. "
-            f"The hessians of all {values.size} rows add up to {total:.3g}, and {parameter} asks for that much in every "
-            f"leaf: set {parameter} well below {total / 10:.1g} (0 is safe), or use step='gradient', whose hessians "
-            "are 1. Otherwise look for features that do not vary or limits on the size and gain of a split.",
+            f"Each leaf must hold {parameter} of the hessians, and those of all {values.size} rows add up to {total:.3g}: "
+            f"set {parameter} well below {total / 10:.1g} (0 is safe), or use step='gradient', whose hessians are 1. "
+            "If it is that low already, look for features that do not vary and for limits on a split's gain and size.",
             LambdaplugWarning,
             stacklevel=3,
         )

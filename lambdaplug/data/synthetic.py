@@ -47,9 +47,9 @@ def cubic(
     >>> data.X.shape, data.group.tolist()
     ((12, 50), [4, 4, 4])
     """
-    for name, value in (("queries", queries), ("documents", documents), ("features", features), ("terms", terms)):
-        if value < 1:
-            raise LambdaplugError(f"cubic: {name} must be a whole number from 1 on, got {value!r}.")
+    for name, count in (("queries", queries), ("documents", documents), ("features", features), ("terms", terms)):
+        if count < 1:
+            raise LambdaplugError(f"cubic: {name} must be a whole number from 1 on, got {count!r}.")
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(queries * documents, features)).astype(np.float32)
     value = np.zeros(len(X))
