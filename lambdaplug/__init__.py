@@ -3,13 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 from . import data, hosts
-from .costs import RankNet
+from .costs import RankNet, Sigmoid
 from .errors import LambdaplugError, LambdaplugWarning
 from .evaluation import evaluate, metric
 from .folds import query_folds
+from .hosts.callback import callback
 from .kernels import set_num_threads
 from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, Pairs, Precision, Recall
-from .objectives import LambdaRank
+from .objectives import Graded, LambdaRank, Mixture, interpolate
+from .schedules import cosine, exponential, guard, join, linear, on_plateau, step
 from .version import __version__
 
 if TYPE_CHECKING:
@@ -26,21 +28,33 @@ __all__ = [
     "RBP",
     "WTA",
     "BPref",
+    "Graded",
     "LGBMRanker",
     "LambdaRank",
     "LambdaplugError",
     "LambdaplugWarning",
+    "Mixture",
     "Pairs",
     "Precision",
     "RankNet",
     "Recall",
+    "Sigmoid",
     "XGBRanker",
     "__version__",
+    "callback",
+    "cosine",
     "data",
     "evaluate",
+    "exponential",
+    "guard",
+    "interpolate",
+    "join",
+    "linear",
     "metric",
+    "on_plateau",
     "query_folds",
     "set_num_threads",
+    "step",
 ]
 
 _NEEDS_HOST = {"LGBMRanker": "lightgbm", "XGBRanker": "xgboost"}

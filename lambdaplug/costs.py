@@ -13,7 +13,7 @@ import numpy as np
 
 from .errors import LambdaplugError
 
-__all__ = ["Cost", "RankNet", "as_cost"]
+__all__ = ["Cost", "RankNet", "Sigmoid", "as_cost"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Cost:
     """Base of the pair costs; subclasses register themselves under ``name``."""
 
     name: ClassVar[str] = ""
+    convex: ClassVar[bool] = True  # a second derivative to divide by; without one, the step is along the gradient
     registry: ClassVar[dict[str, type["Cost"]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -63,6 +64,42 @@ class RankNet(Cost):
         inverse = np.float32(1.0) / (better + worse)
         rho = worse * inverse
         return rho, rho * (better * inverse)
+
+
+@dataclass(frozen=True)
+class Sigmoid(Cost):
+    """A smooth count of misordered pairs: C = z = 1/(1 + exp(o + mu)), force z (1 - z).
+
+    A pair far from being turned round is left alone, on either side (Svore, Volkovs, Burges 2011, Eq. 13-15). The
+    second derivative changes sign, so it goes with ``step="gradient"``.
+
+    >>> Sigmoid.exact(0.0, 1.0)
+    (0.25, 0.0)
+    """
+
+    mu: float = 0.0
+
+    name: ClassVar[str] = "sigmoid"
+    convex: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not -50.0 <= self.mu <= 50.0:
+            raise LambdaplugError(f"Sigmoid: mu must be a number from -50 to 50, got {self.mu!r}.")
+
+    @property
+    def shift(self) -> float:
+        return math.exp(self.mu)
+
+    @staticmethod
+    def exact(margin: float, shift: float) -> tuple[float, float]:
+        small = math.exp(-abs(margin + math.log(shift)))
+        return small / (1.0 + small) ** 2, 0.0
+
+    @staticmethod
+    def fast(better: float, worse: float, shift: float) -> tuple[float, float]:
+        better = better * shift
+        inverse = np.float32(1.0) / (better + worse)
+        return (worse * inverse) * (better * inverse), np.float32(0.0)
 
 
 def as_cost(cost: str | Cost) -> Cost:

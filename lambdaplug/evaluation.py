@@ -61,7 +61,7 @@ def per_query_values(
     threads = get_num_threads(threads)
     order = queries.rank(ranked, threads)
     prepared = [
-        queries.memo((kind, None), lambda kind=kind: kind.prepare(queries.labels, queries.offsets))  # type: ignore[misc]
+        queries.memo((kind, None, False), lambda kind=kind: kind.prepare(queries.labels, queries.offsets))  # type: ignore[misc]
         for kind in measures
     ]
     values = [np.zeros(len(queries)) for _ in measures]

@@ -84,6 +84,7 @@ class Measure:
     undefined: ClassVar[str] = "never"  # where the measure has no value
     gained: ClassVar[bool] = True  # the swap delta has the factor |gain_a - gain_b|
     scaled: ClassVar[bool] = False  # swap writes scale
+    unlabelled: ClassVar[float] = 0.0  # gain of a document without a label; NaN where the functions tell it from 0
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -153,14 +154,19 @@ class Measure:
         k = longest if self.cutoff is None else min(int(self.cutoff), longest)
         discount = np.ascontiguousarray(self.discounts(longest), dtype=np.float64)
         discount[k:] = 0.0
-        gain = np.ascontiguousarray(self.gains(labels), dtype=np.float64)
+        labelled = ~np.isnan(labels)
+        gain = np.full(len(labels), self.unlabelled)
+        gain[labelled] = self.gains(labels[labelled])
+        grade = np.full(len(labels), np.nan)  # neither above nor below any other: no pair
+        grade[labelled] = self.grades(labels[labelled])
         queries = len(offsets) - 1
         ideal = row_order(offsets)
         norm = np.zeros(queries)
-        rank_kernel()(gain, offsets, 0, queries, ideal, np.empty((2, longest)), np.empty((2, longest), np.int32))
+        last = np.where(np.isnan(gain), -np.finfo(np.float64).max, gain)
+        rank_kernel()(last, offsets, 0, queries, ideal, np.empty((2, longest)), np.empty((2, longest), np.int32))
         norm_kernel(self.norm)(gain, discount, k, offsets, 0, queries, ideal, np.empty(longest), norm)
         norm[np.diff(offsets) == 0] = 0.0
-        return Prepared(gain, np.ascontiguousarray(self.grades(labels), dtype=np.float64), norm, discount, k)
+        return Prepared(gain, grade, norm, discount, k)
 
 
 def row_order(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
@@ -520,6 +526,19 @@ class MRR(_Relevance):
         return self.swap_gains_only if self.gains_only else self.swap
 
 
+@inlinable
+def _judged(gain: Any) -> tuple[float, float]:
+    """How many documents are relevant, and how many are not; those without a label are neither."""
+    relevant = 0.0
+    others = 0.0
+    for g in gain:
+        if g > 0.0:
+            relevant += 1.0
+        elif g == 0.0:
+            others += 1.0
+    return relevant, others
+
+
 @dataclass(frozen=True, repr=False)
 class BPref(_Relevance):
     """bpref = (1/R) sum over relevant d of 1 - min(nonrelevant above d, R) / min(R, N), N = nonrelevant documents."""
@@ -529,38 +548,33 @@ class BPref(_Relevance):
     name: ClassVar[str] = "bpref"
     formula: ClassVar[str] = "mean over the relevant documents of 1 - share of nonrelevant ones above"
     undefined: ClassVar[str] = "nothing relevant, or nothing nonrelevant"
+    unlabelled: ClassVar[float] = np.nan
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
-        relevant = 0.0
-        for g in gain:
-            relevant += g
-        bound = min(relevant, len(gain) - relevant)
+        relevant, others = _judged(gain)
+        bound = min(relevant, others)
         above = 0.0
         total = 0.0
         for g in gain:
             if g > 0.0:
                 total += 1.0 - min(above, relevant) / bound if bound > 0.0 else 0.0
-            else:
+            elif g == 0.0:
                 above += 1.0
         return total
 
     @staticmethod
     def norm(gain: Any, discount: Any, k: int) -> float:
-        relevant = 0.0
-        for g in gain:
-            relevant += g
-        return 1.0 / relevant if 0.0 < relevant < len(gain) else 0.0
+        relevant, others = _judged(gain)
+        return 1.0 / relevant if relevant > 0.0 and others > 0.0 else 0.0
 
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         # c(x) = min(x, R). Moving a nonrelevant document from below to above costs each relevant one between them 1 if
         # fewer than R stood above it; moving one down gives 1 back to those with at most R above.
         n = len(gain)
-        relevant = 0.0
-        for g in gain:
-            relevant += g
-        unit = 1.0 / min(relevant, n - relevant)
+        relevant, others = _judged(gain)
+        unit = 1.0 / min(relevant, others)
         above = 0.0  # nonrelevant above this rank
         hurt = 0.0  # relevant up to this rank that one more nonrelevant document above would hurt
         helped = 0.0  # and that one fewer would help
@@ -571,12 +585,15 @@ class BPref(_Relevance):
                 hurt += 1.0 if above < relevant else 0.0
                 helped += 1.0 if above <= relevant else 0.0
                 upper[r] = unit * (hurt + min(above, relevant))
-            else:
+            elif gain[r] == 0.0:
                 upper[r] = unit * (helped + min(above, relevant))
                 lower[r] = unit * (hurt + min(above + 1.0, relevant))
                 above += 1.0
                 if above > relevant and cut == n:
                     cut = r + 1  # every document from here on has more than R nonrelevant ones above it
+            else:  # not judged: in no pair
+                upper[r] = 0.0
+                lower[r] = 0.0
         return cut
 
 
@@ -647,6 +664,7 @@ class Pairs(Measure):
     formula: ClassVar[str] = "rightly ordered pairs / pairs with different labels (RankNet)"
     undefined: ClassVar[str] = "all labels equal"
     gained: ClassVar[bool] = False
+    unlabelled: ClassVar[float] = np.nan
 
     def gains(self, labels: Array) -> Array:
         return labels
@@ -654,9 +672,9 @@ class Pairs(Measure):
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
         # A merge sort by falling label counts the pairs it has to turn round.
-        n = len(gain)
-        source = gain.copy()
-        target = gain.copy()
+        source = gain[~np.isnan(gain)]
+        target = source.copy()
+        n = len(source)
         wrong = 0.0
         equal = 0.0
         run = 1
@@ -684,7 +702,9 @@ class Pairs(Measure):
 
     @staticmethod
     def norm(gain: Any, discount: Any, k: int) -> float:
-        n = len(gain)
+        n = 0
+        for g in gain:
+            n += 0 if np.isnan(g) else 1  # in ideal order they come last
         pairs = 0.5 * n * (n - 1)
         tied = 0
         for r in range(1, n):
@@ -791,6 +811,7 @@ def swap_deltas(measure: str | Measure, ranked_labels: npt.ArrayLike) -> Array:
     delta = np.abs(upper[:, None] - lower[None, :]) * scale[:, None] * prepared.norm[0]
     if measure.gained:
         delta *= np.abs(gain[:, None] - gain[None, :])
-    counts = np.triu(prepared.grade[:, None] != prepared.grade[None, :], 1) & (np.arange(n) < cuts[0])[:, None]
+    ordered = (prepared.grade[:, None] < prepared.grade[None, :]) | (prepared.grade[:, None] > prepared.grade[None, :])
+    counts = np.triu(ordered, 1) & (np.arange(n) < cuts[0])[:, None]
     delta = np.where(counts, delta, 0.0)
     return np.asarray(delta + delta.T)

@@ -139,16 +139,27 @@ class Queries:
                 "They follow the rows into LightGBM's subsets and folds; a slice of an XGBoost DMatrix does not say "
                 "which rows it holds, so give its objective labels of its own."
             )
-        values = source.values if self.rows is None else source.values[self.rows]
-        if np.isnan(values).any():
-            raise LambdaplugError("labels=: expected a number for every row, got NaN.")
-        return values
+        return source.values if self.rows is None else source.values[self.rows]
 
-    def tasks(self, cutoff: int | None) -> list[Task]:
-        """Chunks of about equal work, the same at any number of threads; a huge query is split."""
-        return self.memo(("tasks", cutoff), lambda: self._make_tasks(cutoff))
+    def tiers(self, sources: tuple["Labels | None", ...]) -> Array:
+        """A number for each row, equal within a query where all these sources have equal labels; NaN if one has none."""
+        labels = [self.labels_of(source) for source in sources]
+        query = np.repeat(np.arange(len(self)), self.sizes)
+        order = np.lexsort((*labels, query))
+        new = np.zeros(len(order), dtype=bool)
+        for values in (*labels, query):
+            new[1:] |= np.diff(values[order]) != 0
+        level = np.cumsum(new)
+        tier = np.empty(len(order))
+        tier[order] = level - level[self.offsets[:-1][query]] if len(order) else level
+        tier[np.isnan(np.sum(labels, axis=0))] = np.nan
+        return tier
 
-    def _make_tasks(self, cutoff: int | None) -> list[Task]:
+    def tasks(self, cutoff: int | None, divisible: bool = True) -> list[Task]:
+        """Chunks of about equal work, the same at any number of threads; a huge query is split if it may be."""
+        return self.memo(("tasks", cutoff, divisible), lambda: self._make_tasks(cutoff, divisible))
+
+    def _make_tasks(self, cutoff: int | None, divisible: bool) -> list[Task]:
         sizes = self.sizes
         pairs = sizes * (sizes if cutoff is None else np.minimum(sizes, cutoff))
         # A huge query stands alone; the others share chunks.
@@ -163,7 +174,7 @@ class Queries:
         for first, last in itertools.pairwise(edges):
             if first == last:
                 continue
-            parts = min(16, 1 + int(pairs[first]) // (SPLIT_WORK // 2)) if huge[first] else 1
+            parts = min(16, 1 + int(pairs[first]) // (SPLIT_WORK // 2)) if divisible and huge[first] else 1
             tasks += [Task(first, last, part, parts) for part in range(parts)]
         return tasks
 

@@ -113,8 +113,13 @@ def swap_delta(name, labels, a, b):
     return 0.0 if before is None else abs(after - before)
 
 
-def gradients(name, scores, labels, sigma=1.0, weight=None):
-    """The pair loop of the lambda gradient over one query."""
+def ranknet(margin):
+    rho = math.exp(-margin) / (1 + math.exp(-margin)) if margin > 0 else 1 / (1 + math.exp(margin))
+    return rho, rho * (1 - rho)
+
+
+def gradients(name, scores, labels, sigma=1.0, weight=None, cost=ranknet, allowed=lambda _i, _j: True):
+    """The pair loop of the lambda gradient over one query; ``allowed`` says which pairs count."""
     n = len(scores)
     order = rank(scores)
     ranked = [labels[row] for row in order]
@@ -122,14 +127,12 @@ def gradients(name, scores, labels, sigma=1.0, weight=None):
     gradient, hessian = np.zeros(n), np.zeros(n)
     for a in range(n):
         for b in range(n):
-            if ranked[a] > ranked[b]:
-                i, j = order[a], order[b]
+            i, j = order[a], order[b]
+            if ranked[a] > ranked[b] and allowed(i, j):
                 size = swap_delta(name, ranked, min(a, b), max(a, b)) * weight[i] * weight[j]
-                margin = sigma * (scores[i] - scores[j])
-                rho = math.exp(-margin) / (1 + math.exp(-margin)) if margin > 0 else 1 / (1 + math.exp(margin))
-                force = sigma * size * rho
-                gradient[i] -= force
-                gradient[j] += force
-                hessian[i] += sigma**2 * size * rho * (1 - rho)
-                hessian[j] += sigma**2 * size * rho * (1 - rho)
+                force, bend = cost(sigma * (scores[i] - scores[j]))
+                gradient[i] -= sigma * size * force
+                gradient[j] += sigma * size * force
+                hessian[i] += sigma**2 * size * bend
+                hessian[j] += sigma**2 * size * bend
     return gradient, hessian

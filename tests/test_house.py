@@ -25,7 +25,7 @@ FLOORS = [
     {"errors", "version"},
     {"kernels"},
     {"measures", "costs", "data"},
-    {"queries"},
+    {"queries", "schedules", "clock"},
     {"watch", "folds"},
     {"objectives"},
     {"evaluation"},

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..errors import LambdaplugError
 from ..objectives import Objective
 from ..queries import DataSet, Queries
+from .callback import callback
 
 __all__ = ["LGBMRanker", "read"]
 
@@ -94,3 +95,10 @@ class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
         if stage == "fit" and isinstance(self._objective, Objective):
             parameters["objective"] = self._objective
         return parameters
+
+    def fit(self, X: Any, y: Any, *args: Any, callbacks: list[Any] | None = None, **kwargs: Any) -> "LGBMRanker":
+        """As the parent's, with the callback that a changing objective needs."""
+        if isinstance(self.objective, Objective) and self.objective.clock is not None:
+            callbacks = [callback(self.objective), *(callbacks or [])]
+        super().fit(X, y, *args, callbacks=callbacks, **kwargs)
+        return self

@@ -12,8 +12,9 @@ from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..objectives import Objective
 from ..queries import DataSet, Queries
+from .callback import callback
 
-__all__ = ["XGBRanker", "read"]
+__all__ = ["XGBRanker", "accept", "read"]
 
 Raw = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
@@ -46,6 +47,11 @@ def _queries(
     return Queries(labels.reshape(rows), group, query_weight=weight if weight.size else None)
 
 
+def accept(callback: type) -> None:
+    """Have XGBoost take this class for one of its callbacks; it has all their methods."""
+    xgb.callback.TrainingCallback.register(callback)
+
+
 def _maximise(names: list[str]) -> None:
     """Have early stopping maximise these metrics.
 
@@ -59,10 +65,10 @@ def _maximise(names: list[str]) -> None:
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:  # not in a training: Booster.eval_set, or the user
         return
-    for callback in frame.f_locals["self"].callbacks:
-        watches_ours = isinstance(callback, xgb.callback.EarlyStopping) and callback.metric_name in (None, *names)
-        if watches_ours and callback.maximize is None:
-            callback.maximize = True
+    for stopping in frame.f_locals["self"].callbacks:
+        watches_ours = isinstance(stopping, xgb.callback.EarlyStopping) and stopping.metric_name in (None, *names)
+        if watches_ours and stopping.maximize is None:
+            stopping.maximize = True
 
 
 class _Plug(xgb.callback.TrainingCallback):  # type: ignore[misc]
@@ -118,8 +124,9 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
             super().fit(X, y, **kwargs)
             return self
         plug = _Plug(objective if isinstance(objective, Objective) else None, _metric_of(objective, metric))
+        ticking = [callback(objective)] if isinstance(objective, Objective) and objective.clock is not None else []
         try:
-            self.callbacks = [plug, *(callbacks or [])]
+            self.callbacks = [plug, *ticking, *(callbacks or [])]
             self.eval_metric = None if isinstance(metric, Metric) else metric
             super().fit(X, y, **kwargs)
         finally:

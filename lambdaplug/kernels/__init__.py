@@ -1,7 +1,7 @@
 """Compiled loops: the only place that imports Numba. They know arrays; what the numbers mean is decided elsewhere."""
 
 from .compiling import inlinable
-from .finishing import finish_kernel
+from .finishing import finish_kernel, shape_kernel
 from .measuring import norm_kernel, swap_kernel, value_kernel
 from .pairs import FAST_SPREAD, FLOAT32_ROWS, FLOAT64_ROWS, PADDING, PairShape, pair_kernel, stage_kernel
 from .ranking import rank_kernel
@@ -21,6 +21,7 @@ __all__ = [
     "rank_kernel",
     "run_tasks",
     "set_num_threads",
+    "shape_kernel",
     "stage_kernel",
     "swap_kernel",
     "value_kernel",

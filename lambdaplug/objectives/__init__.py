@@ -2,5 +2,6 @@
 
 from .base import Objective
 from .lambdarank import LambdaRank
+from .mixture import Graded, Mixture, interpolate
 
-__all__ = ["LambdaRank", "Objective"]
+__all__ = ["Graded", "LambdaRank", "Mixture", "Objective", "interpolate"]

@@ -1,20 +1,22 @@
 """What all objectives share: from checked rows to float32 arrays, over threads, with the same bits at any number."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from ..clock import Clock
 from ..errors import LambdaplugError
-from ..kernels import finish_kernel, get_num_threads, run_tasks
+from ..kernels import finish_kernel, get_num_threads, run_tasks, shape_kernel
 from ..measures import Measure
 from ..queries import Array, Queries, Task, read, vector
+from ..schedules import Memory
 from ..watch import watch
 
-__all__ = ["HESSIAN_FLOOR", "Objective", "Ranking", "Scratch"]
+__all__ = ["EMPTY", "HESSIAN_FLOOR", "Objective", "Ranking", "Scratch", "as_step"]
 
 Gradients: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
@@ -22,14 +24,25 @@ HESSIAN_FLOOR = 1e-16  # positive in float32; a document without any force must 
 EMPTY = np.empty(0)
 
 
+def as_step(step: str | None, normalize: str | None, usual: str | None) -> tuple[str | None, str]:
+    """The step, ``usual`` unless said, and the normalisation, which is the step's unless said."""
+    if step not in (None, "newton", "gradient"):
+        raise LambdaplugError(f"step: expected 'newton' or 'gradient', got {step!r}.")
+    if normalize not in (None, "std", "none"):
+        raise LambdaplugError(f"normalize: expected 'std', 'none' or None (what the step does), got {normalize!r}.")
+    step = step or usual
+    return step, normalize or ("std" if step == "gradient" else "none")
+
+
 @dataclass(frozen=True)
 class Ranking:
-    """Queries ranked by their scores: what every part of an objective starts from."""
+    """Queries ranked by their scores, at one moment of a training: what every part of an objective starts from."""
 
     queries: Queries
     scores: Array
     order: npt.NDArray[np.int32]
-    iteration: int
+    iteration: int = 0
+    memory: Memory | None = None  # what schedules that watch a metric have seen
     exact: bool = False  # float64 for every pair, whatever the spread of the scores
 
 
@@ -37,26 +50,38 @@ class Scratch:
     """Arrays of one thread, reused from task to task."""
 
     def __init__(self) -> None:
-        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        self._arrays: dict[Hashable, npt.NDArray[Any]] = {}
 
-    def array(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+    def array(self, name: Hashable, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
         """At least this large, its contents undefined."""
         kept = self._arrays.get(name)
         if kept is None or any(have < want for have, want in zip(kept.shape, shape, strict=True)):
             kept = self._arrays[name] = np.zeros(shape, dtype)
         return kept
 
+    def sums(self, name: Hashable, size: int) -> tuple[Array, Array]:
+        """A gradient and a hessian of zeros."""
+        buffers = self.array(name, (2, size))[:, :size]
+        buffers[:] = 0.0
+        return buffers[0], buffers[1]
+
 
 class Objective(abc.ABC):
     """A ranking objective: call ``gradients`` with arrays, or pass the object to LightGBM or XGBoost."""
 
-    step: str = "newton"
-    normalize: str | None = None
+    std: bool = False  # divide each query by the standard deviation of its gradients
+    unit: bool = False  # every hessian is 1
+    clock: Clock | None = None  # for those that change with the iteration
 
     @property
     @abc.abstractmethod
     def cutoff(self) -> int | None:
         """The rank below which no pair matters; None = all do. It only balances the work."""
+
+    @property
+    def divisible(self) -> bool:
+        """Whether a part of a query's pairs can be added up on its own: not if anything inside is normalised."""
+        return True
 
     @property
     def target(self) -> Measure | None:
@@ -67,7 +92,12 @@ class Objective(abc.ABC):
     def accumulate(
         self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
     ) -> None:
-        """Add coefficient times this objective's gradient and hessian, the task's rows at index 0 on."""
+        """Add coefficient times the gradient and hessian before ``shape``, the task's rows at index 0 on."""
+
+    def shape(self, queries: Queries, task: Task, gradient: Array, hessian: Array) -> None:
+        """Normalise whole queries in place, as this objective asks."""
+        if self.std or self.unit:
+            shape_kernel()(gradient, hessian, self.std, self.unit, queries.offsets, task.first, task.last)
 
     def gradients(
         self,
@@ -91,6 +121,7 @@ class Objective(abc.ABC):
         iteration: int = 0,
         threads: int | None = None,
         *,
+        memory: Memory | None = None,
         exact: bool = False,
         dtype: npt.DTypeLike = np.float32,
     ) -> tuple[Any, Any]:
@@ -100,15 +131,15 @@ class Objective(abc.ABC):
         if len(values) != rows:
             raise LambdaplugError(f"scores: expected one a row ({rows}), got {len(values)}.")
         threads = get_num_threads(threads)
-        ranking = Ranking(queries, values, queries.rank(values, threads), iteration, exact)
+        ranking = Ranking(queries, values, queries.rank(values, threads), iteration, memory, exact)
         out = np.zeros(rows, dtype), np.full(rows, HESSIAN_FLOOR, dtype)
-        parts: dict[tuple[int, int], tuple[Array, Array]] = {}
+        pieces: dict[tuple[int, int], tuple[Array, Array]] = {}
+        weight = EMPTY if queries.query_weight is None else queries.query_weight
 
-        def finish(first: int, last: int, gradient: Array, hessian: Array) -> None:
-            weight = EMPTY if queries.query_weight is None else queries.query_weight
-            std, unit = self.normalize == "std", self.step == "gradient"
+        def finish(task: Task, gradient: Array, hessian: Array) -> None:
+            self.shape(queries, task, gradient, hessian)
             row = finish_kernel()(
-                gradient, hessian, weight, std, unit, HESSIAN_FLOOR, queries.offsets, first, last, *out
+                gradient, hessian, weight, HESSIAN_FLOOR, queries.offsets, task.first, task.last, *out
             )
             if row >= 0:
                 raise LambdaplugError(
@@ -120,23 +151,22 @@ class Objective(abc.ABC):
             scratch = Scratch()
             while (task := next_task()) is not None:
                 size = int(queries.offsets[task.last] - queries.offsets[task.first])
-                shared = task.parts == 1
-                buffers = scratch.array("sums", (2, size)) if shared else np.empty((2, size))
-                gradient, hessian = buffers[0, :size], buffers[1, :size]
-                gradient[:] = 0.0
-                hessian[:] = 0.0
-                self.accumulate(ranking, task, scratch, 1.0, gradient, hessian)
-                if shared:
-                    finish(task.first, task.last, gradient, hessian)
+                sums = (scratch if task.parts == 1 else Scratch()).sums("sums", size)
+                self.accumulate(ranking, task, scratch, 1.0, *sums)
+                if task.parts == 1:
+                    finish(task, *sums)
                 else:
-                    parts[task.first, task.part] = gradient, hessian
+                    pieces[task.first, task.part] = sums
 
-        tasks = queries.tasks(self.cutoff)
+        tasks = queries.tasks(self.cutoff, self.divisible)
         run_tasks(work, tasks, threads)
         for task in tasks:  # the parts of a huge query are added in their order, whoever finished first
             if task.parts > 1 and task.part == 0:
-                pieces = [parts[task.first, part] for part in range(task.parts)]
-                finish(task.first, task.last, sum(g for g, _ in pieces), sum(h for _, h in pieces))  # type: ignore[arg-type]
+                gradient, hessian = pieces[task.first, 0]
+                for part in range(1, task.parts):
+                    gradient += pieces[task.first, part][0]
+                    hessian += pieces[task.first, part][1]
+                finish(task, gradient, hessian)
         return out
 
     def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Gradients:
@@ -147,8 +177,13 @@ class Objective(abc.ABC):
         """
         if group is not None:
             labels, scores = scores, data
+            if self.clock is not None:
+                raise LambdaplugError(f"lgb.LGBMRanker cannot tell {self!r} the iteration: use lp.LGBMRanker.")
             return self.differentiate(Queries(labels, group, document_weight=weight), scores)
         data_set = read(data)
-        gradient, hessian = self.differentiate(data_set.queries, scores, threads=data_set.threads)
+        iteration, memory = 0, None
+        if self.clock is not None:
+            iteration, memory = self.clock.read(data, self), self.clock.moment.memory
+        gradient, hessian = self.differentiate(data_set.queries, scores, iteration, data_set.threads, memory=memory)
         watch(data_set, self, scores, gradient, hessian)
         return gradient, hessian

@@ -19,7 +19,7 @@ from ..kernels import (
 )
 from ..measures import Measure, Prepared, as_measure
 from ..queries import Array, Labels, Queries, Task
-from .base import EMPTY, Objective, Ranking, Scratch
+from .base import EMPTY, Objective, Ranking, Scratch, as_step
 
 __all__ = ["LambdaRank"]
 
@@ -36,10 +36,11 @@ class LambdaRank(Objective):
     ----------
     measure: a measure or its name: ``"ndcg@10"``, ``"map"``, ``lp.NDCG(k=10, gain="linear")``.
     labels: another label source, one value a row in the data set's row order; default the data set's labels.
-    cost: ``"ranknet"`` (above) or a cost object.
+    cost: ``"ranknet"`` (above) or ``lp.Sigmoid(mu)``.
     sigma: steepness of the pair cost.
     step: ``"newton"`` returns the hessians above; ``"gradient"`` returns 1 for every document, for the pairs' costs
-        whose second derivative says nothing, and then divides each query's gradients by their standard deviation.
+        whose second derivative says nothing (the default with ``lp.Sigmoid``), and then divides each query's gradients by their standard deviation.
+    ignore_zero: documents with the label 0 are in no pair, as unclicked results in a click tier (see Graded).
     normalize: ``"std"`` divides each query's gradients (and Newton hessians) by the standard deviation of its
         gradients, ``"none"`` does not; default what the step does.
 
@@ -56,8 +57,9 @@ class LambdaRank(Objective):
         labels: npt.ArrayLike | None = None,
         cost: str | Cost = "ranknet",
         sigma: float = 1.0,
-        step: str = "newton",
+        step: str | None = None,
         normalize: str | None = None,
+        ignore_zero: bool = False,
     ) -> None:
         self.measure = as_measure(measure)
         self.labels = labels if labels is None or isinstance(labels, Labels) else Labels(labels)
@@ -65,21 +67,21 @@ class LambdaRank(Objective):
         if isinstance(sigma, bool) or not isinstance(sigma, (int, float, np.number)) or not 0 < sigma < np.inf:
             raise LambdaplugError(f"sigma: expected a positive number, got {sigma!r}.")
         self.sigma = float(sigma)
-        if step not in ("newton", "gradient"):
-            raise LambdaplugError(f"step: expected 'newton' or 'gradient', got {step!r}.")
-        if normalize not in (None, "std", "none"):
-            raise LambdaplugError(f"normalize: expected 'std', 'none' or None (what the step does), got {normalize!r}.")
-        self.step = step
-        self.normalize = normalize or ("std" if step == "gradient" else "none")
+        self.step, self.normalize = as_step(step, normalize, "newton" if self.cost.convex else "gradient")
+        if self.step == "newton" and not self.cost.convex:
+            raise LambdaplugError(f"{self.cost!r} has no second derivative to divide by: use step='gradient'.")
+        self.std, self.unit = self.normalize == "std", self.step == "gradient"
+        self.ignore_zero = bool(ignore_zero)
 
     def __repr__(self) -> str:
         said = [repr(str(self.measure))]
         said += [f"labels=<{len(self.labels)} values>"] if self.labels is not None else []
         said += [f"cost={self.cost!r}"] if self.cost != as_cost("ranknet") else []
         said += [f"sigma={self.sigma:g}"] if self.sigma != 1.0 else []
-        said += [f"step={self.step!r}"] if self.step != "newton" else []
+        said += [f"step={self.step!r}"] if self.step != ("newton" if self.cost.convex else "gradient") else []
         usual = "std" if self.step == "gradient" else "none"
         said += [f"normalize={self.normalize!r}"] if self.normalize != usual else []
+        said += ["ignore_zero=True"] if self.ignore_zero else []
         return f"LambdaRank({', '.join(said)})"
 
     @property
@@ -92,13 +94,27 @@ class LambdaRank(Objective):
 
     def prepared(self, queries: Queries) -> Prepared:
         """The measure's view of these queries; made once a data set."""
-        return queries.memo(
-            (self.measure, self.labels), lambda: self.measure.prepare(queries.labels_of(self.labels), queries.offsets)
-        )
+
+        def prepare() -> Prepared:
+            labels = queries.labels_of(self.labels)
+            prepared = self.measure.prepare(labels, queries.offsets)
+            if self.ignore_zero:
+                prepared = prepared._replace(grade=np.where(labels == 0.0, np.nan, prepared.grade))
+            return prepared
+
+        return queries.memo((self.measure, self.labels, self.ignore_zero), prepare)
 
     def accumulate(
-        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
+        self,
+        ranking: Ranking,
+        task: Task,
+        scratch: Scratch,
+        coefficient: float,
+        gradient: Array,
+        hessian: Array,
+        tier: Array = EMPTY,
     ) -> None:
+        """With ``tier``, one a row: of the pairs whose two rows have the same."""
         queries, first, last = ranking.queries, task.first, task.last
         offsets, order = queries.offsets, ranking.order
         gain, grade, norm, discount, k = self.prepared(queries)
@@ -108,11 +124,11 @@ class LambdaRank(Objective):
         fast = scratch.array("fast", (FLOAT32_ROWS, size + PADDING * (count + 1)), np.float32)
         cuts = scratch.array("cuts", (count,), np.int64)
         wide = scratch.array("wide", (count,), np.bool_)
-        shape = PairShape(self.measure.gained, self.measure.scaled, weight.size > 0, tiered=False)
+        shape = PairShape(self.measure.gained, self.measure.scaled, weight.size > 0, tier.size > 0)
         spread = -1.0 if ranking.exact else FAST_SPREAD
         staged: tuple[Any, ...] = (offsets, first, last, order)
         swap_kernel(self.measure.swap_rows())(gain, discount, k, norm, *staged, rows, cuts)
-        stage_kernel()(ranking.scores, grade, weight, EMPTY, self.sigma, spread, *staged, cuts, rows, fast, wide)
+        stage_kernel()(ranking.scores, grade, weight, tier, self.sigma, spread, *staged, cuts, rows, fast, wide)
         pair_kernel(self.cost.fast, self.cost.exact, shape)(
             self.sigma,
             self.cost.shift,

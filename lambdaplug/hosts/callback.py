@@ -1,0 +1,141 @@
+"""One callback for both hosts: it tells an objective the iteration, and its watching schedules the validation metric."""
+
+import sys
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from ..errors import LambdaplugError
+from ..evaluation import Metric
+from ..measures import Measure
+from ..objectives import Objective
+from ..objectives.mixture import Mixture
+
+__all__ = ["Callback", "callback"]
+
+
+class Callback:
+    """See :func:`callback`. LightGBM calls the object itself, XGBoost its methods."""
+
+    def __init__(self, objective: Objective, valid: str | None = None) -> None:
+        if not isinstance(objective, Objective):
+            raise LambdaplugError(f"callback: expected an objective, got {objective!r}.")
+        self.objective = objective
+        self.valid = valid
+        self.order = -100  # LightGBM: before other callbacks; it wants an attribute of the instance
+        self.trace: list[dict[str, float]] = []
+        self._seen: Hashable = None
+
+    def tick(self, iteration: int, training: Hashable = "loop") -> None:
+        """Tell the iteration by hand, in a loop of one's own over Booster.update."""
+        self._tick(iteration, training, None)
+
+    def _tick(self, iteration: int, training: Hashable, data_sets: frozenset[int] | None) -> None:
+        if self.objective.clock is None:
+            return
+        if training != self._seen:
+            self._seen, self.trace = training, []
+        self.objective.clock.tick(iteration, training, data_sets)
+
+    @property
+    def _watchers(self) -> tuple[Any, ...]:
+        return self.objective.watchers if isinstance(self.objective, Mixture) else ()
+
+    def _show(self, values: dict[str, float], iteration: int) -> None:
+        """What the validation metrics were after the last round."""
+        if self.objective.clock is None or not isinstance(self.objective, Mixture):
+            return
+        memory = self.objective.clock.moment.memory
+        weights = self.objective.weights(iteration, memory)
+        self.trace.append({"iteration": iteration, "weight": sum(weights[1:]), **values})
+        for watcher in self._watchers:
+            watcher.observe(values[str(watcher.metric)], memory)
+
+    # LightGBM: called before each iteration with its CallbackEnv, because before_iteration below is true.
+
+    def __call__(self, env: Any) -> None:
+        boosters = getattr(env.model, "boosters", None) or [env.model]
+        training = id(env.model)
+        data_sets = frozenset(id(booster.train_set) for booster in boosters)
+        continuing = self._seen == training and self.objective.clock is not None
+        if self._watchers and continuing:
+            kinds: list[Measure] = list(dict.fromkeys(watcher.metric for watcher in self._watchers))
+            self._show(_lightgbm_values(boosters, kinds, self.valid), env.iteration - 1)
+        self._tick(env.iteration, training, data_sets)
+
+    # XGBoost: a TrainingCallback in all but name; hosts.xgboost registers it as one.
+
+    def before_training(self, model: Any) -> Any:
+        self._seen = None
+        return model
+
+    def after_training(self, model: Any) -> Any:
+        return model
+
+    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
+        # The epoch restarts at 0 when a training is continued; the rounds boosted do not.
+        first = model.cvfolds[0].bst if hasattr(model, "cvfolds") else model
+        self._tick(first.num_boosted_rounds(), id(model), None)
+        return False
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
+        clock = self.objective.clock
+        if clock is not None:
+            iteration = clock.moment.last
+            clock.stop()
+            if self._watchers:
+                names = {str(watcher.metric) for watcher in self._watchers}
+                self._show(_xgboost_values(evals_log, names, self.valid), iteration)
+        return False
+
+
+def _missing(name: str, found: list[str], how: str) -> LambdaplugError:
+    return LambdaplugError(
+        f"the objective watches {name!r} on a validation set, and the training evaluates "
+        f"{', '.join(found) or 'nothing'}: {how}"
+    )
+
+
+def _lightgbm_values(boosters: list[Any], kinds: list[Measure], valid: str | None) -> dict[str, float]:
+    names = [str(kind) for kind in kinds]
+    metric = Metric(kinds, "skip")
+    values: dict[str, list[float]] = {name: [] for name in names}
+    for booster in boosters:
+        results = booster.eval_valid(feval=metric)
+        sets = list(dict.fromkeys(result[0] for result in results))
+        if not sets or (valid is not None and valid not in sets):
+            raise _missing(names[0], sets, "pass valid_sets=[...] to lgb.train (and valid= one of their names).")
+        chosen = valid or sets[0]
+        for result in results:
+            if result[0] == chosen and result[1] in values:
+                values[result[1]].append(float(result[2]))
+    return {name: float(np.mean(found)) for name, found in values.items()}
+
+
+def _xgboost_values(log: Any, names: set[str], valid: str | None) -> dict[str, float]:
+    sets = list(log)
+    chosen = valid or (sets[-1] if sets else None)
+    how = "pass evals=[(dvalid, 'valid')] and custom_metric=lp.metric(...) with it to xgb.train."
+    if chosen not in log:
+        raise _missing(sorted(names)[0], sets, how)
+    for name in names:
+        if name not in log[chosen]:
+            raise _missing(name, [f"{chosen}: {', '.join(log[chosen])}"], how)
+    latest = {name: history[-1] for name, history in log[chosen].items()}
+    return {name: float(value[0] if isinstance(value, tuple) else value) for name, value in latest.items()}
+
+
+def callback(objective: Objective, valid: str | None = None) -> Callback:
+    """``callbacks=[lp.callback(objective)]``, in ``train`` and ``cv`` of both hosts: tells it the iteration.
+
+    Needed where something inside the objective changes with the iteration, harmless elsewhere. One object serves one
+    training at a time. Schedules that watch a metric (``lp.on_plateau``, ``lp.guard``) see it on the validation set
+    named ``valid``; default LightGBM's first and XGBoost's last. ``callback.trace`` has a row for every round then:
+    iteration, weight of the parts after the first, and the metrics.
+    """
+    if "xgboost" in sys.modules:
+        from . import module
+
+        module("xgboost").accept(Callback)
+    return Callback(objective, valid)

@@ -1,0 +1,222 @@
+"""Sums of objectives: gradients add, so several measures, label sources and moving targets need no kernel of their own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..clock import Clock
+from ..errors import LambdaplugError
+from ..measures import Measure
+from ..queries import Array, Task
+from ..schedules import Guard, Number, OnPlateau, at, check, clip, is_constant
+from .base import EMPTY, Objective, Ranking, Scratch, as_step
+from .lambdarank import LambdaRank
+
+__all__ = ["Graded", "Mixture", "interpolate"]
+
+
+class Mixture(Objective):
+    """A weighted sum of objectives: gradient = sum_k w_k gradient_k, hessian alike.
+
+    Each part is an objective as it would be alone, with its own step and normalisation; parts may be mixtures again. A
+    weight is a number or a schedule (``lp.linear(0.1, 0.01)``, any callable of the iteration); with a schedule anywhere
+    inside, training needs ``callbacks=[lp.callback(objective)]``.
+
+    Parameters
+    ----------
+    parts: pairs of weight and objective.
+    step: ``"gradient"`` makes every combined hessian 1; default the sum of the parts' hessians.
+    normalize: ``"std"`` divides each query's combined gradients by their standard deviation; on with that step.
+    guard: ``lp.guard("ndcg@3", floor=0.6)`` lowers the weights after the first while that metric is below the floor.
+
+    >>> a, b = LambdaRank("ndcg"), LambdaRank("map")
+    >>> Mixture([(0.7, a), (0.3, b)])
+    Mixture([(0.7, LambdaRank('ndcg')), (0.3, LambdaRank('map'))])
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[Number, Objective]],
+        *,
+        step: str | None = None,
+        normalize: str | None = None,
+        guard: Guard | None = None,
+    ) -> None:
+        self.parts = tuple((check(weight, f"weight {k}"), part) for k, (weight, part) in enumerate(parts))
+        if not self.parts:
+            raise LambdaplugError("expected at least one objective.")
+        for _, part in self.parts:
+            if not isinstance(part, Objective):
+                raise LambdaplugError(f"expected an objective such as lp.LambdaRank('map'), got {part!r}.")
+        if guard is not None and (not isinstance(guard, Guard) or len(self.parts) < 2):
+            raise LambdaplugError(
+                f"guard: expected lp.guard('ndcg@3', floor=...) and at least two parts, got {guard!r}."
+            )
+        self.step, self.normalize = as_step(step, normalize, None)
+        self.std, self.unit = self.normalize == "std", self.step == "gradient"
+        self.guard = guard
+        changing = any(not is_constant(weight) or part.clock is not None for weight, part in self.parts)
+        self.clock = Clock() if changing or guard is not None else None
+
+    def __repr__(self) -> str:
+        said = [f"({weight!r}, {part!r})" for weight, part in self.parts]
+        return f"{type(self).__name__}([{', '.join(said)}]{self._options()})"
+
+    def _options(self) -> str:
+        text = f", step={self.step!r}" if self.step else ""
+        if self.normalize != ("std" if self.unit else "none"):
+            text += f", normalize={self.normalize!r}"
+        return text + (f", guard={self.guard!r}" if self.guard else "")
+
+    @property
+    def cutoff(self) -> int | None:
+        cutoffs = [part.cutoff for _, part in self.parts]
+        known = [cutoff for cutoff in cutoffs if cutoff is not None]
+        return max(known) if len(known) == len(cutoffs) else None
+
+    @property
+    def divisible(self) -> bool:
+        return all(part.divisible and not (part.std or part.unit) for _, part in self.parts)
+
+    @property
+    def target(self) -> Measure | None:
+        return self.parts[0][1].target
+
+    @property
+    def watchers(self) -> tuple[OnPlateau | Guard, ...]:
+        """Everything inside that wants to see a validation metric, this objective's own first."""
+        own = [self.guard] if self.guard else []
+        inside = [weight for weight, _ in self.parts if isinstance(weight, OnPlateau)]
+        deeper = [watcher for _, part in self.parts if isinstance(part, Mixture) for watcher in part.watchers]
+        return (*own, *inside, *deeper)
+
+    def weights(self, iteration: int = 0, memory: dict[Any, Any] | None = None) -> list[float]:
+        """The parts' weights at this iteration."""
+        weights = [at(weight, iteration, memory) for weight, _ in self.parts]
+        if self.guard is not None:
+            share = self.guard.value(memory)
+            later = [weight * share for weight in weights[1:]]
+            weights = [weights[0] + sum(weights[1:]) - sum(later), *later] if share != 1.0 else weights
+        return weights
+
+    def accumulate(
+        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
+    ) -> None:
+        for k, weight in enumerate(self.weights(ranking.iteration, ranking.memory)):
+            part = self.parts[k][1]
+            if weight == 0.0:
+                continue
+            if not (part.std or part.unit):
+                self.add(k, ranking, task, scratch, coefficient * weight, gradient, hessian)
+                continue
+            sums = scratch.sums((id(self), k), len(gradient))
+            self.add(k, ranking, task, scratch, 1.0, *sums)
+            part.shape(ranking.queries, task, *sums)
+            gradient += coefficient * weight * sums[0]
+            hessian += coefficient * weight * sums[1]
+
+    def add(
+        self,
+        k: int,
+        ranking: Ranking,
+        task: Task,
+        scratch: Scratch,
+        coefficient: float,
+        gradient: Array,
+        hessian: Array,
+    ) -> None:
+        """Add part k before its shape."""
+        self.parts[k][1].accumulate(ranking, task, scratch, coefficient, gradient, hessian)
+
+
+class Graded(Mixture):
+    """Tiers of label sources in falling priority, such as human judgments and then clicks (Svore et al. 2011).
+
+    The first tier is an objective as it stands. A later tier's force acts only on pairs whose documents are EQUAL in all
+    tiers above (both labelled there) and ordered in its own source, weighted by its own measure's swap delta over the
+    whole ranking. NaN in a source is a document without a label there: it takes part in no pair of that tier, and keeps
+    its place in the ranking.
+
+    Parameters
+    ----------
+    tiers: LambdaRank objectives; those after the first usually with ``labels=``.
+    weights: one a tier, numbers that sum to 1 or schedules; default equal ones.
+    step, normalize, guard: as for Mixture.
+
+    >>> clicks = [0.2, 0.6, 0.0, 1.0]
+    >>> objective = Graded([LambdaRank("ndcg"), LambdaRank("cndcg", labels=clicks, ignore_zero=True)], weights=[0.8, 0.2])
+    >>> objective
+    Graded([LambdaRank('ndcg'), LambdaRank('cndcg', labels=<4 values>, ignore_zero=True)], weights=[0.8, 0.2])
+    """
+
+    def __init__(
+        self,
+        tiers: Sequence[LambdaRank],
+        weights: Sequence[Number] | None = None,
+        *,
+        step: str | None = None,
+        normalize: str | None = None,
+        guard: Guard | None = None,
+    ) -> None:
+        for tier in tiers:
+            if not isinstance(tier, LambdaRank):
+                raise LambdaplugError(f"Graded: expected a tier such as lp.LambdaRank('ndcg'), got {tier!r}.")
+        if weights is None:
+            weights = [1.0 / len(tiers)] * len(tiers)
+        if len(weights) != len(tiers):
+            raise LambdaplugError(f"weights: expected one a tier ({len(tiers)}), got {len(weights)}.")
+        numbers = [weight for weight in weights if not callable(weight)]
+        if len(numbers) == len(weights) and abs(sum(numbers) - 1.0) > 1e-6:
+            raise LambdaplugError(
+                f"weights: expected numbers that sum to 1, got {list(weights)} with the sum {sum(numbers):g}."
+            )
+        super().__init__(list(zip(weights, tiers, strict=True)), step=step, normalize=normalize, guard=guard)
+
+    def __repr__(self) -> str:
+        weights, tiers = zip(*self.parts, strict=True)
+        return f"Graded({list(tiers)!r}, weights={list(weights)!r}{self._options()})"
+
+    def add(
+        self,
+        k: int,
+        ranking: Ranking,
+        task: Task,
+        scratch: Scratch,
+        coefficient: float,
+        gradient: Array,
+        hessian: Array,
+    ) -> None:
+        sources = tuple(part.labels for _, part in self.parts[:k] if isinstance(part, LambdaRank))
+        queries, part = ranking.queries, self.parts[k][1]
+        tier = queries.memo(("tiers", sources), lambda: queries.tiers(sources)) if k else EMPTY
+        assert isinstance(part, LambdaRank)
+        part.accumulate(ranking, task, scratch, coefficient, gradient, hessian, tier)
+
+
+class interpolate(Mixture):  # noqa: N801 -- reads as the function it was in the paper
+    """(1 - w_m) a + w_m b, w clipped to [0, 1]: from one objective to another while the model learns.
+
+    >>> interpolate(LambdaRank("ndcg"), LambdaRank("map"), weight=0.25).weights()
+    [0.75, 0.25]
+    """
+
+    def __init__(
+        self,
+        a: Objective,
+        b: Objective,
+        weight: Number,
+        *,
+        step: str | None = None,
+        normalize: str | None = None,
+        guard: Guard | None = None,
+    ) -> None:
+        self.weight = check(weight, "weight")
+        super().__init__([(self.weight, a), (self.weight, b)], step=step, normalize=normalize, guard=guard)
+
+    def __repr__(self) -> str:
+        return f"interpolate({self.parts[0][1]!r}, {self.parts[1][1]!r}, weight={self.weight!r}{self._options()})"
+
+    def weights(self, iteration: int = 0, memory: dict[Any, Any] | None = None) -> list[float]:
+        weight = clip(at(self.weight, iteration, memory))
+        if self.guard is not None:
+            weight *= self.guard.value(memory)
+        return [1.0 - weight, weight]

@@ -1,0 +1,261 @@
+"""Schedules: from the boosting iteration (0 is the first tree) to a number. Any callable of the iteration is one.
+
+These are values: they print, compare, hash and pickle.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from .errors import LambdaplugError
+from .measures import Measure, as_measure
+
+__all__ = [
+    "Guard",
+    "Number",
+    "OnPlateau",
+    "Schedule",
+    "at",
+    "cosine",
+    "exponential",
+    "guard",
+    "is_constant",
+    "join",
+    "linear",
+    "on_plateau",
+    "step",
+]
+
+Number: TypeAlias = float | Callable[[int], float]
+Memory: TypeAlias = dict[Hashable, Any]
+
+
+def clip(weight: float) -> float:
+    return min(max(weight, 0.0), 1.0)
+
+
+class Schedule:
+    """Base of the schedules here; not needed for one's own."""
+
+    def __call__(self, iteration: int) -> float:
+        raise NotImplementedError
+
+
+def is_constant(number: Number) -> bool:
+    return not callable(number)
+
+
+def at(number: Number, iteration: int, memory: Memory | None = None) -> float:
+    """The number at this iteration; ``memory`` is what a watching schedule has seen in this training."""
+    if isinstance(number, OnPlateau):
+        value = number.value(memory)
+    else:
+        value = float(number(iteration)) if callable(number) else float(number)
+    if not math.isfinite(value):
+        raise LambdaplugError(f"{number!r} is {value} at iteration {iteration}: a weight must be a finite number.")
+    return value
+
+
+def check(number: object, name: str) -> Number:
+    """A finite number or a callable of the iteration."""
+    if callable(number):
+        return number
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
+        raise LambdaplugError(
+            f"{name}: expected a finite number or a schedule such as lp.linear(0.1, 0.01), got {number!r}."
+        )
+    return float(number)
+
+
+@dataclass(frozen=True)
+class linear(Schedule):  # noqa: N801 -- a schedule is called like a function and printed like the call
+    """w_m = start + m * rate, clipped to [0, 1].
+
+    >>> [round(linear(0.1, 0.25)(m), 2) for m in (0, 1, 4)]
+    [0.1, 0.35, 1.0]
+    """
+
+    start: float
+    rate: float
+
+    def __call__(self, iteration: int) -> float:
+        return clip(self.start + iteration * self.rate)
+
+
+@dataclass(frozen=True)
+class exponential(Schedule):  # noqa: N801
+    """w_m = w_(m-1) + exp(-eta/m), w_0 = start, clipped to [0, 1]: slow for the first trees, then fast.
+
+    >>> [round(exponential(0.1, 100)(m), 3) for m in (0, 20, 30, 60)]
+    [0.1, 0.123, 0.331, 1.0]
+    """
+
+    start: float
+    eta: float
+
+    def __call__(self, iteration: int) -> float:
+        weight = self.start
+        for m in range(1, iteration + 1):
+            weight += math.exp(-self.eta / m)
+            if weight >= 1.0:
+                break
+        return clip(weight)
+
+
+@dataclass(frozen=True)
+class cosine(Schedule):  # noqa: N801
+    """From start to end over so many rounds, along half a cosine, and end from then on.
+
+    >>> [round(cosine(0.0, 1.0, 10)(m), 2) for m in (0, 5, 10, 20)]
+    [0.0, 0.5, 1.0, 1.0]
+    """
+
+    start: float
+    end: float
+    rounds: int
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise LambdaplugError(f"cosine: rounds must be from 1 on, got {self.rounds!r}.")
+
+    def __call__(self, iteration: int) -> float:
+        done = min(iteration / self.rounds, 1.0)
+        return self.end + (self.start - self.end) * 0.5 * (1.0 + math.cos(math.pi * done))
+
+
+@dataclass(frozen=True)
+class step(Schedule):  # noqa: N801
+    """Piecewise constant: ``step({0: 0.1, 50: 0.5})`` is 0.1 for the first 50 trees, then 0.5.
+
+    >>> [step({0: 0.1, 50: 0.5})(m) for m in (0, 49, 50)]
+    [0.1, 0.1, 0.5]
+    """
+
+    values: Mapping[int, float]
+
+    def __post_init__(self) -> None:
+        if 0 not in self.values or min(self.values) < 0:
+            raise LambdaplugError(
+                f"step: say the value from iteration 0 on, e.g. {{0: 0.1, 50: 0.5}}; got {self.values!r}."
+            )
+        object.__setattr__(self, "values", dict(sorted(self.values.items())))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.values.items()))
+
+    def __call__(self, iteration: int) -> float:
+        return [value for start, value in self.values.items() if start <= iteration][-1]
+
+
+@dataclass(frozen=True)
+class join(Schedule):  # noqa: N801
+    """One schedule after another: ``join([a, b], [100])`` is a for 100 trees, then b, which starts at its own 0.
+
+    >>> join([linear(0.0, 0.1), 0.7], [3])(5)
+    0.7
+    """
+
+    schedules: Sequence[Number]
+    boundaries: Sequence[int]
+
+    def __post_init__(self) -> None:
+        bounds = tuple(self.boundaries)
+        if len(bounds) != len(self.schedules) - 1 or list(bounds) != sorted(bounds):
+            raise LambdaplugError(
+                f"join: {len(self.schedules)} schedules need {len(self.schedules) - 1} rising boundaries, got {bounds!r}."
+            )
+        object.__setattr__(self, "schedules", tuple(check(schedule, "join") for schedule in self.schedules))
+        object.__setattr__(self, "boundaries", bounds)
+
+    def __call__(self, iteration: int) -> float:
+        passed = [0, *(boundary for boundary in self.boundaries if boundary <= iteration)]
+        return at(self.schedules[len(passed) - 1], iteration - passed[-1])
+
+
+# --- schedules that watch a validation metric; the callback shows it to them ---------------------------------------
+
+
+@dataclass(frozen=True)
+class OnPlateau(Schedule):
+    """See :func:`on_plateau`."""
+
+    metric: Measure
+    patience: int
+    start: float
+    end: float
+    step: float
+    min_delta: float
+
+    def __call__(self, iteration: int) -> float:  # noqa: ARG002 -- outside a training nothing has been seen
+        return self.start
+
+    def value(self, memory: Memory | None) -> float:
+        weight: float = (memory or {}).get(self, (self.start, None, 0))[0]
+        return weight
+
+    def observe(self, value: float, memory: Memory) -> None:
+        """One more round's metric."""
+        weight, best, waited = memory.get(self, (self.start, None, 0))
+        if best is None or value > best + self.min_delta:
+            memory[self] = (weight, value, 0)
+        elif waited + 1 < self.patience:
+            memory[self] = (weight, best, waited + 1)
+        else:
+            moved = weight + self.step
+            moved = min(moved, self.end) if self.step > 0 else max(moved, self.end)
+            memory[self] = (moved, best, 0)
+
+
+def on_plateau(
+    metric: str | Measure,
+    patience: int = 10,
+    *,
+    start: float = 0.0,
+    end: float = 1.0,
+    step: float = 0.1,
+    min_delta: float = 0.0,
+) -> OnPlateau:
+    """A weight that moves from start towards end by step whenever the validation metric has not risen for so many rounds.
+
+    ``lp.callback(objective)`` shows it the metric each round. A continued training starts it anew.
+    """
+    if patience < 1 or step == 0 or (end - start) * step < 0:
+        raise LambdaplugError(
+            f"on_plateau: expected patience from 1 on and a step from start towards end, got patience={patience!r}, "
+            f"start={start!r}, end={end!r}, step={step!r}."
+        )
+    return OnPlateau(as_measure(metric), patience, float(start), float(end), float(step), float(min_delta))
+
+
+@dataclass(frozen=True)
+class Guard:
+    """See :func:`guard`."""
+
+    metric: Measure
+    floor: float
+    down: float
+    up: float
+    least: float
+
+    def value(self, memory: Memory | None) -> float:
+        """What is left of the later parts' weight."""
+        share: float = (memory or {}).get(self, 1.0)
+        return share
+
+    def observe(self, value: float, memory: Memory) -> None:
+        share = self.value(memory)
+        memory[self] = max(share * self.down, self.least) if value < self.floor else min(share * self.up, 1.0)
+
+
+def guard(metric: str | Measure, floor: float, *, down: float = 0.5, up: float = 1.1, least: float = 1e-3) -> Guard:
+    """Keep a validation metric above a floor: improve the later parts of a Graded or Mixture without paying in the first.
+
+    After a round below the floor the later parts' weights are multiplied by ``down``, after any other by ``up`` (never
+    beyond what they were given, never below ``least`` of it); what they lose goes to the first part.
+    """
+    if not (0.0 < down < 1.0 < up and 0.0 < least < 1.0):
+        raise LambdaplugError(
+            f"guard: expected 0 < down < 1 < up and 0 < least < 1, got {down!r}, {up!r} and {least!r}."
+        )
+    return Guard(as_measure(metric), float(floor), float(down), float(up), float(least))
