@@ -5,7 +5,7 @@ Also the door through which a host's data set comes in: ``read`` asks the reader
 
 import itertools
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -258,28 +258,30 @@ def _weight(weight: npt.ArrayLike | None, expected: int, unit: str) -> Array | N
 # --- data sets of the hosts --------------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(frozen=True)
 class DataSet:
-    """A host's data set as lambdaplug sees it; one object as long as the data set does not change."""
+    """A host's data set as lambdaplug sees it during one call."""
 
-    queries: Queries
+    queries: Queries  # the same object as long as the data set does not change
     host: str
     threads: int | None = None  # what the host was told to use
+    training: Any = None  # the Booster that is being trained, if one is
     hessian_floor: str = ""  # the host's parameter that can forbid every split
     on_metric: Callable[[list[str]], None] | None = None  # told the names of the measures a metric reports
-    state: dict[Hashable, Any] = field(default_factory=dict)  # what the watch on empty rounds remembers
 
 
 _READERS: dict[str, Callable[[Any], DataSet]] = {}
 
 
 def register_reader(package: str, reader: Callable[[Any], DataSet]) -> None:
-    """Say how data sets whose class comes from this package are read."""
+    """Say how data sets whose class comes from this package are read; None stands for the one being trained on."""
     _READERS[package] = reader
 
 
-def read(data: Any) -> DataSet:
-    """The data set that a host passed to an objective or a metric."""
+def read(data: Any, package: str | None = None) -> DataSet:
+    """The data set that a host passed to an objective or a metric; with ``package``, what that host trains on now."""
+    if package is not None:
+        return _READERS[package](None)
     for kind in type(data).__mro__:
         package = kind.__module__.partition(".")[0]
         if package in _READERS:

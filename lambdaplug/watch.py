@@ -1,7 +1,8 @@
 """A watch on rounds that learn nothing although there is something to learn: the boosters do not say so."""
 
 import warnings
-from typing import Any
+import weakref
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,22 +13,40 @@ from .queries import DataSet
 __all__ = ["watch"]
 
 
-def watch(
-    data: DataSet, objective: object, scores: npt.ArrayLike, gradient: npt.NDArray[Any], hessian: npt.NDArray[Any]
-) -> None:
-    """Warn, once a data set and objective, when the last round's tree changed no score.
+class Seen(NamedTuple):
+    """What a training looked like in its last round."""
 
-    A tree without a split moves all scores alike, so their variance stays; any other tree changes it.
+    spread: float
+    slope: float
+    warned: bool
+
+
+_seen: "weakref.WeakKeyDictionary[Any, Seen]" = weakref.WeakKeyDictionary()
+
+
+def watch(data: DataSet, scores: npt.ArrayLike, gradient: npt.NDArray[Any], hessian: npt.NDArray[Any]) -> None:
+    """Warn, once a training, when the last round's tree changed no score.
+
+    A tree without a split moves all scores alike, so neither their variance nor their slope over the rows changes.
     """
-    values = np.asarray(scores).reshape(-1)
-    if values.size == 0 or values.dtype.kind != "f":
+    values = np.asarray(scores, dtype=np.float64).reshape(-1)
+    if data.training is None or values.size == 0:
         return
-    spread = float(np.var(values, dtype=np.float64))
-    unchanged = 10 * np.finfo(values.dtype).eps * spread  # a shift of all scores rounds each of them anew
-    key = id(objective)
-    last = data.state.get(key)
-    if last is not None and abs(spread - last[0]) <= unchanged and not last[2] and np.any(gradient):
-        parameter, total = data.hessian_floor, last[1]
+    centred = values - values.mean()
+    spread = float(centred @ centred)
+    slope = float(centred @ np.arange(values.size)) / values.size
+    last = _seen.get(data.training)
+    # A shift of all scores rounds each of them anew, in the host's precision.
+    unchanged = 10 * np.finfo(np.asarray(scores).dtype).eps
+    same = (
+        last is not None
+        and abs(spread - last.spread) <= unchanged * spread
+        and abs(slope - last.slope) <= unchanged * np.sqrt(spread * values.size)
+    )
+    total = float(hessian.sum(dtype=np.float64))
+    warned = last is not None and last.warned
+    if same and not warned and np.any(gradient):
+        parameter = data.hessian_floor
         warnings.warn(
             f"the last round made no split, so {data.host} learned nothing from it, although the gradients are not zero. "
             f"Each leaf must hold {parameter} of the hessians, and those of all {values.size} rows add up to {total:.3g}: "
@@ -36,6 +55,5 @@ def watch(
             LambdaplugWarning,
             stacklevel=3,
         )
-        data.state[key] = (spread, total, True)
-        return
-    data.state[key] = (spread, float(hessian.sum(dtype=np.float64)), last is not None and last[2])
+        warned = True
+    _seen[data.training] = Seen(spread, slope, warned)

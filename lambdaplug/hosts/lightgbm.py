@@ -1,5 +1,6 @@
 """LightGBM: reading a Dataset, and a ranker that takes lambdaplug's objectives."""
 
+import functools
 import weakref
 from typing import Any
 
@@ -11,27 +12,33 @@ from ..errors import LambdaplugError
 from ..objectives import Objective
 from ..queries import DataSet, Queries
 from .callback import callback
+from .calling import calling
 
 __all__ = ["LGBMRanker", "read"]
 
-_known: "weakref.WeakKeyDictionary[lgb.Dataset, tuple[int, DataSet]]" = weakref.WeakKeyDictionary()
+_known: "weakref.WeakKeyDictionary[lgb.Dataset, tuple[int, Queries]]" = weakref.WeakKeyDictionary()
 
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
-_MIN_HESSIAN = "min_sum_hessian_in_leaf"
 
 
-def read(data: lgb.Dataset) -> DataSet:
-    """The Dataset's queries, read once for each of its versions."""
-    parameters = dict(data.params or {})
+def read(data: lgb.Dataset | None) -> DataSet:
+    """The Dataset's queries, read once for each of its versions. None stands for the one being trained on."""
+    booster = calling(lgb.Booster.update)
+    if data is None:
+        if booster is None:
+            raise LambdaplugError(
+                "expected LightGBM to be training; for arrays use objective.gradients or lp.evaluate."
+            )
+        data = booster.train_set
+    # A Dataset that was built before does not hear of the training's parameters; its Booster has them.
+    parameters = dict(data.params or {}) if booster is None else dict(booster.params)
     _refuse(parameters)
     version = getattr(data, "version", 0)
     known = _known.get(data)
     if known is None or known[0] != version:
-        known = version, DataSet(_queries(data), "LightGBM", hessian_floor=_MIN_HESSIAN)
-        _known[data] = known
-    wanted = [int(parameters[name]) for name in _THREADS if name in parameters]
-    known[1].threads = wanted[0] if wanted and wanted[0] > 0 else None
-    return known[1]
+        known = _known[data] = version, _queries(data)
+    threads = [int(parameters[name]) for name in _THREADS if parameters.get(name)]
+    return DataSet(known[1], "LightGBM", max(threads, default=0) or None, booster, "min_sum_hessian_in_leaf")
 
 
 def _refuse(parameters: dict[str, Any]) -> None:
@@ -96,9 +103,9 @@ class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
             parameters["objective"] = self._objective
         return parameters
 
-    def fit(self, X: Any, y: Any, *args: Any, callbacks: list[Any] | None = None, **kwargs: Any) -> "LGBMRanker":
-        """As the parent's, with the callback that a changing objective needs."""
+    @functools.wraps(lgb.LGBMRanker.fit)
+    def fit(self, *args: Any, callbacks: list[Any] | None = None, **kwargs: Any) -> "LGBMRanker":
         if isinstance(self.objective, Objective) and self.objective.clock is not None:
             callbacks = [callback(self.objective), *(callbacks or [])]
-        super().fit(X, y, *args, callbacks=callbacks, **kwargs)
+        super().fit(*args, callbacks=callbacks, **kwargs)
         return self

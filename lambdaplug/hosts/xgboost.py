@@ -1,6 +1,7 @@
 """XGBoost: reading a DMatrix, and a ranker that takes lambdaplug's objectives and metrics."""
 
-import sys
+import functools
+import json
 import weakref
 from typing import Any
 
@@ -13,24 +14,29 @@ from ..evaluation import Metric
 from ..objectives import Objective
 from ..queries import DataSet, Queries
 from .callback import callback
+from .calling import calling
 
 __all__ = ["XGBRanker", "accept", "read"]
 
 Raw = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
-_known: "weakref.WeakKeyDictionary[xgb.DMatrix, tuple[Raw, DataSet]]" = weakref.WeakKeyDictionary()
+_known: "weakref.WeakKeyDictionary[xgb.DMatrix, tuple[Raw, Queries]]" = weakref.WeakKeyDictionary()
+_threads: "weakref.WeakKeyDictionary[xgb.Booster, int]" = weakref.WeakKeyDictionary()
 
 
 def read(data: xgb.DMatrix) -> DataSet:
     """The DMatrix's queries. It keeps no version, so its labels, groups and weights are compared with the last ones."""
+    booster = calling(xgb.Booster.update)
     raw = data.get_label(), data.get_uint_info("group_ptr"), data.get_weight()
     known = _known.get(data)
     if known is None or not all(map(np.array_equal, known[0], raw)):
-        data_set = DataSet(_queries(data, *raw), "XGBoost", hessian_floor="min_child_weight", on_metric=_maximise)
-        _known[data] = known = raw, data_set
-    threads = getattr(data, "nthread", None)
-    known[1].threads = threads if threads and threads > 0 else None
-    return known[1]
+        known = _known[data] = raw, _queries(data, *raw)
+    if booster is not None and booster not in _threads:
+        _threads[booster] = int(json.loads(booster.save_config())["learner"]["generic_param"]["nthread"])
+    threads = _threads.get(booster, 0) if booster is not None else 0
+    return DataSet(
+        known[1], "XGBoost", threads or getattr(data, "nthread", None), booster, "min_child_weight", _maximise
+    )
 
 
 def _queries(
@@ -55,20 +61,31 @@ def accept(callback: type) -> None:
 def _maximise(names: list[str]) -> None:
     """Have early stopping maximise these metrics.
 
-    XGBoost guesses the direction from a metric's name, would minimise "mrr", and leaves a custom metric no way to say
-    otherwise. The metric is called from CallbackContainer.after_iteration, just before early stopping looks at its
-    value: an EarlyStopping found there that has not been told a direction is told it now.
+    XGBoost guesses the direction from a metric's name, and would minimise "mrr". The metric is called just before early
+    stopping looks at its value: an EarlyStopping that has not been told a direction by then is told it now.
     """
-    calling = xgb.callback.CallbackContainer.after_iteration.__code__
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code is not calling:
-        frame = frame.f_back  # type: ignore[assignment]
-    if frame is None:  # not in a training: Booster.eval_set, or the user
-        return
-    for stopping in frame.f_locals["self"].callbacks:
+    container = calling(xgb.callback.CallbackContainer.after_iteration)
+    for stopping in container.callbacks if container is not None else ():
         watches_ours = isinstance(stopping, xgb.callback.EarlyStopping) and stopping.metric_name in (None, *names)
         if watches_ours and stopping.maximize is None:
             stopping.maximize = True
+
+
+def _plugged(objective: Objective | None, metric: Metric | None) -> type[xgb.Booster]:
+    """A Booster that trains with this objective and evaluates with this metric, and pickles as a plain one."""
+
+    class Booster(xgb.Booster):  # type: ignore[misc]
+        def update(self, dtrain: Any, iteration: int, fobj: Any = None) -> None:
+            super().update(dtrain, iteration, fobj or objective)
+
+        def eval_set(self, evals: Any, iteration: int = 0, feval: Any = None, output_margin: bool = True) -> str:
+            text: str = super().eval_set(evals, iteration, feval or metric, output_margin)
+            return text
+
+        def __reduce__(self) -> Any:
+            return xgb.Booster, (), self.__getstate__()
+
+    return Booster
 
 
 class _Plug(xgb.callback.TrainingCallback):  # type: ignore[misc]
@@ -76,22 +93,14 @@ class _Plug(xgb.callback.TrainingCallback):  # type: ignore[misc]
 
     def __init__(self, objective: Objective | None, metric: Metric | None) -> None:
         super().__init__()
-        self.objective = objective
-        self.metric = metric
+        self.kind = _plugged(objective, metric)
 
     def before_training(self, model: xgb.Booster) -> xgb.Booster:
-        update, eval_set = model.update, model.eval_set
-        if self.objective is not None:
-            model.update = lambda data, iteration, fobj=None: update(data, iteration, fobj or self.objective)
-        if self.metric is not None:
-            model.eval_set = lambda evals, iteration=0, feval=None, output_margin=True: eval_set(
-                evals, iteration, feval or self.metric, output_margin
-            )
+        model.__class__ = self.kind
         return model
 
     def after_training(self, model: xgb.Booster) -> xgb.Booster:
-        model.__dict__.pop("update", None)
-        model.__dict__.pop("eval_set", None)
+        model.__class__ = xgb.Booster
         return model
 
 
@@ -117,21 +126,31 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
                 parameters.setdefault("disable_default_eval_metric", 1)
         return parameters
 
-    def fit(self, X: Any, y: Any, **kwargs: Any) -> "XGBRanker":
-        """As the parent's."""
+    @functools.wraps(xgb.XGBRanker.fit)
+    def fit(self, *args: Any, **kwargs: Any) -> "XGBRanker":
         objective, metric, callbacks = self.objective, self.eval_metric, self.callbacks
         if not isinstance(objective, Objective) and not isinstance(metric, Metric):
-            super().fit(X, y, **kwargs)
+            super().fit(*args, **kwargs)
             return self
         plug = _Plug(objective if isinstance(objective, Objective) else None, _metric_of(objective, metric))
         ticking = [callback(objective)] if isinstance(objective, Objective) and objective.clock is not None else []
         try:
             self.callbacks = [plug, *ticking, *(callbacks or [])]
             self.eval_metric = None if isinstance(metric, Metric) else metric
-            super().fit(X, y, **kwargs)
+            super().fit(*args, **kwargs)
         finally:
             self.objective, self.eval_metric, self.callbacks = objective, metric, callbacks
         return self
+
+    def score(self, X: Any, y: Any) -> float:
+        """The last metric, as the parent's; X is a data frame with the column ``qid``."""
+        metric = _metric_of(self.objective, self.eval_metric)
+        if metric is None:
+            return float(super().score(X, y))
+        ids = np.asarray(X["qid"])
+        starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+        group = np.diff(np.append(starts, len(ids)))
+        return float(metric.report(Queries(y, group), self.predict(X), self.n_jobs, with_direction=False)[-1][1])
 
 
 def _metric_of(objective: object, metric: object) -> Metric | None:

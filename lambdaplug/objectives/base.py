@@ -169,21 +169,22 @@ class Objective(abc.ABC):
                 finish(task, gradient, hessian)
         return out
 
-    def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Gradients:
+    def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Gradients:  # noqa: ARG002
         """What a host calls: (scores, data set).
 
         The two further parameters are there for ``lgb.LGBMRanker``, which counts a callable's parameters and passes
-        (labels, scores, weight, group) to one that has four.
+        (labels, scores, weight, group) to one that has four; the data set they come from is read instead.
         """
         if group is not None:
-            labels, scores = scores, data
+            scores = data
             if self.clock is not None:
                 raise LambdaplugError(f"lgb.LGBMRanker cannot tell {self!r} the iteration: use lp.LGBMRanker.")
-            return self.differentiate(Queries(labels, group, document_weight=weight), scores)
-        data_set = read(data)
+            data_set = read(None, "lightgbm")
+        else:
+            data_set = read(data)
         iteration, memory = 0, None
         if self.clock is not None:
             iteration, memory = self.clock.read(data, self), self.clock.moment.memory
         gradient, hessian = self.differentiate(data_set.queries, scores, iteration, data_set.threads, memory=memory)
-        watch(data_set, self, scores, gradient, hessian)
+        watch(data_set, scores, gradient, hessian)
         return gradient, hessian

@@ -1,0 +1,23 @@
+"""Which training is calling. The hosts pass an objective its scores and data set, and say nothing of the Booster.
+
+LightGBM tells a Dataset that was built before nothing of the training's parameters, XGBoost tells a DMatrix nothing at
+all, and neither lets a custom metric say that higher is better. The caller's frames do know: an objective runs inside
+``Booster.update``, a metric inside the loop over callbacks.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["calling"]
+
+
+def calling(method: Callable[..., Any]) -> Any:
+    """The object whose method, the innermost such call, is running in this thread; None if there is none."""
+    code = method.__code__
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is code:
+            return frame.f_locals.get("self")
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
