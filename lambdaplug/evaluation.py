@@ -9,7 +9,7 @@ import numpy.typing as npt
 from .errors import LambdaplugError
 from .kernels import get_num_threads, run_tasks, value_kernel
 from .measures import Measure, as_measures
-from .queries import Array, Queries, Task, read, vector
+from .queries import Array, Labels, Queries, Task, read, vector
 
 __all__ = ["Empty", "Metric", "evaluate", "metric", "per_query_values"]
 
@@ -51,6 +51,7 @@ def per_query_values(
     scores: npt.ArrayLike,
     empty: Empty = "skip",
     threads: int | None = None,
+    labels: Labels | None = None,
 ) -> list[Array]:
     """One array a measure, one value a query, ranked once for all of them."""
     if isinstance(empty, bool) or empty not in ("skip", 0, 1):
@@ -61,7 +62,10 @@ def per_query_values(
     threads = get_num_threads(threads)
     order = queries.rank(ranked, threads)
     prepared = [
-        queries.memo((kind, None, False), lambda kind=kind: kind.prepare(queries.labels, queries.offsets))  # type: ignore[misc]
+        queries.memo(
+            (kind, labels, False),
+            lambda kind=kind: kind.prepare(queries.labels_of(labels), queries.offsets),  # type: ignore[misc]
+        )
         for kind in measures
     ]
     values = [np.zeros(len(queries)) for _ in measures]
@@ -81,9 +85,12 @@ def per_query_values(
 class Metric:
     """Measures as an evaluation function; see :func:`metric`."""
 
-    def __init__(self, measures: Sequence[str | Measure], empty: Empty) -> None:
+    def __init__(
+        self, measures: Sequence[str | Measure], empty: Empty = "skip", labels: npt.ArrayLike | None = None
+    ) -> None:
         self.measures = as_measures(measures)
         self.empty = empty
+        self.labels = None if labels is None else Labels(labels)
         if not self.measures:
             raise LambdaplugError("metric: name at least one measure, e.g. lp.metric('ndcg@10').")
 
@@ -107,17 +114,18 @@ class Metric:
 
     def report(self, queries: Queries, scores: Any, threads: int | None, *, with_direction: bool) -> list[Any]:
         """(name, value) of each measure, for LightGBM with the word that higher is better."""
-        values = per_query_values(self.measures, queries, scores, self.empty, threads)
+        values = per_query_values(self.measures, queries, scores, self.empty, threads, self.labels)
         pairs = [(name, _mean(value)) for name, value in zip(self.names, values, strict=True)]
         return [(*pair, True) for pair in pairs] if with_direction else pairs
 
 
-def metric(*measures: str | Measure, empty: Empty = "skip") -> Metric:
+def metric(*measures: str | Measure, empty: Empty = "skip", labels: npt.ArrayLike | None = None) -> Metric:
     """Measures for ``feval=`` (LightGBM), ``custom_metric=`` (XGBoost) and ``eval_metric=`` (the rankers).
 
     Early stopping maximises them in both hosts. Weights do not enter: a metric is the plain mean over queries.
+    ``labels`` measures by another source than the evaluated data set's labels, such as clicks: one value a row of it.
 
     >>> metric("ndcg@10", "map")
     metric('ndcg@10', 'map')
     """
-    return Metric(measures, empty)
+    return Metric(measures, empty, labels)

@@ -162,3 +162,17 @@ def test_what_cannot_be_measured_is_refused():
         lp.metric()
     with pytest.raises(lp.LambdaplugError, match="expected a data set of lightgbm or xgboost"):
         lp.metric("ndcg")(np.zeros(2), np.zeros(2))
+
+
+def test_a_metric_by_another_label_source():
+    lgb = pytest.importorskip("lightgbm")
+    data = lp.data.cubic(queries=20, documents=8, features=4)
+    clicks = np.random.default_rng(0).random(len(data.labels))
+    clicks[::5] = np.nan  # not labelled: no gain
+    scores = np.random.default_rng(1).normal(size=len(clicks))
+    made = lgb.Dataset(data.X, data.labels, group=data.group).construct()
+    (found,) = lp.metric("cndcg@3", labels=clicks)(scores, made)
+    expected = lp.evaluate("cndcg@3", np.nan_to_num(clicks), scores, data.group)["cndcg@3"]
+    assert found == ("cndcg@3", pytest.approx(expected), True)
+    with pytest.raises(lp.LambdaplugError, match="one value a row of the data set"):
+        lp.metric("cndcg@3", labels=clicks[1:])(scores, made)

@@ -87,7 +87,7 @@ class Mixture(Objective):
         own = [self.guard] if self.guard else []
         inside = [weight for weight, _ in self.parts if isinstance(weight, OnPlateau)]
         deeper = [watcher for _, part in self.parts if isinstance(part, Mixture) for watcher in part.watchers]
-        return (*own, *inside, *deeper)
+        return tuple(dict.fromkeys((*own, *inside, *deeper)))
 
     def weights(self, iteration: int = 0, memory: dict[Any, Any] | None = None) -> list[float]:
         """The parts' weights at this iteration."""
