@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from . import data, hosts
+from . import analysis, data, hosts
 from .costs import RankNet, Sigmoid
 from .errors import LambdaplugError, LambdaplugWarning
 from .evaluation import evaluate, metric
 from .folds import query_folds
 from .hosts.callback import callback
+from .hosts.recorder import record
 from .kernels import set_num_threads
 from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, Pairs, Precision, Recall
 from .objectives import Graded, LambdaRank, Mixture, interpolate
@@ -41,6 +42,7 @@ __all__ = [
     "Sigmoid",
     "XGBRanker",
     "__version__",
+    "analysis",
     "callback",
     "cosine",
     "data",
@@ -53,6 +55,7 @@ __all__ = [
     "metric",
     "on_plateau",
     "query_folds",
+    "record",
     "set_num_threads",
     "step",
 ]

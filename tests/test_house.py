@@ -29,6 +29,7 @@ FLOORS = [
     {"watch", "folds"},
     {"objectives"},
     {"evaluation"},
+    {"analysis"},
     {"hosts"},
 ]
 

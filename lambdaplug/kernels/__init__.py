@@ -1,6 +1,7 @@
 """Compiled loops: the only place that imports Numba. They know arrays; what the numbers mean is decided elsewhere."""
 
 from .compiling import inlinable
+from .counting import count_kernel
 from .finishing import finish_kernel, shape_kernel
 from .measuring import norm_kernel, swap_kernel, value_kernel
 from .pairs import FAST_SPREAD, FLOAT32_ROWS, FLOAT64_ROWS, PADDING, PairShape, pair_kernel, stage_kernel
@@ -13,6 +14,7 @@ __all__ = [
     "FLOAT64_ROWS",
     "PADDING",
     "PairShape",
+    "count_kernel",
     "finish_kernel",
     "get_num_threads",
     "inlinable",

@@ -1,0 +1,179 @@
+"""A target that moves while the model learns: from RankNet's cost to a sigmoid's.
+
+    python recipes/moving_target.py                    # generated data, the paper's sweeps
+    python recipes/moving_target.py --data file.npz    # your own: arrays X, y, qid, split (0, 1, 2)
+
+Section 5 of "Learning to rank with multiple objective functions" (2011). lambda_m = (1 - w_m) L + w_m S with L the
+NDCG lambda with RankNet's cost, S with the sigmoid cost (S@3: truncated at 3), w_m rising linearly or exponentially;
+gradient steps, each query's combined lambda divided by its standard deviation. Prints the paper's Table 2 with paired
+t-tests; plots its Figures 3, 4, 6 and 7.
+"""
+
+import argparse
+
+import lightgbm as lgb
+import matplotlib
+import numpy as np
+import pandas as pd
+from scipy import stats
+from tqdm import tqdm
+
+import lambdaplug as lp
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+CUTS = range(1, 11)
+STARTS = [0.1, 0.25, 0.5]
+RATES = {"linear": [0.1, 0.01, 0.001], "exponential": [100, 250]}
+SCHEDULES = {"linear": lp.linear, "exponential": lp.exponential}
+
+NEWTON = lp.LambdaRank("ndcg")
+GRADIENT = lp.LambdaRank("ndcg", step="gradient")
+
+
+def moving(truncated, schedule):
+    """L + S, or L + S@3: raw lambdas mixed, then normalised together."""
+    first = lp.LambdaRank("ndcg", step="gradient", normalize="none")
+    second = lp.LambdaRank("ndcg@3" if truncated else "ndcg", cost=lp.Sigmoid(), normalize="none")
+    return lp.interpolate(first, second, schedule, step="gradient")
+
+
+def load(path):
+    """Train, validation and test parts of a .npz file."""
+    file = np.load(path)
+    parts = []
+    for number in range(3):
+        rows = file["split"] == number
+        qid = file["qid"][rows]
+        starts = np.flatnonzero(np.append(True, qid[1:] != qid[:-1]))
+        parts.append(lp.data.RankingData(file["X"][rows], file["y"][rows], np.diff(np.append(starts, len(qid)))))
+    return parts
+
+
+def train(objective, part, valid, rounds, callbacks=()):
+    """The trees, as many as gave the best validation NDCG@3."""
+    data = lgb.Dataset(part.X, part.labels, group=part.group)
+    model = lgb.train(
+        {"objective": objective, "metric": "None", "verbose": -1, "num_leaves": 30, "min_sum_hessian_in_leaf": 0},
+        data,
+        rounds,
+        valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
+        feval=lp.metric("ndcg@3"),
+        callbacks=[lgb.early_stopping(rounds, verbose=False), lp.callback(objective), *callbacks],
+    )
+    return model, model.best_score["valid_0"]["ndcg@3"]
+
+
+def ndcg(model, part):
+    names = [f"ndcg@{k}" for k in CUTS]
+    values = lp.evaluate(names, part.labels, model.predict(part.X), part.group, per_query=True)
+    return np.array([values[name] for name in names])
+
+
+def compare(values, baseline, cut):
+    """Difference in points, its 95 % interval and p-value of a paired t-test."""
+    d = 100 * (values[cut - 1] - baseline[cut - 1])
+    result = stats.ttest_1samp(d[~np.isnan(d)], 0.0)
+    low, high = result.confidence_interval(0.95)
+    return float(np.nanmean(d)), float(low), float(high), float(result.pvalue)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="a .npz file; default: generated data")
+    parser.add_argument("--queries", type=int, default=1000, help="of the generated data")
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--quick", action="store_true", help="less data, fewer trees, one value a sweep")
+    parser.add_argument("--plot", default="moving_target.png", help="where the figures go")
+    options = parser.parse_args()
+    rounds = 12 if options.quick else options.rounds
+    starts = STARTS[:1] if options.quick else STARTS
+    rates = {kind: values[:1] for kind, values in RATES.items()} if options.quick else RATES
+    fractions = [0.5] if options.quick else [0.1, 0.25, 0.5]
+    if options.data:
+        parts = load(options.data)
+    else:
+        parts = lp.data.cubic(100 if options.quick else options.queries, documents=40, noise=0.3).split(0.6, 0.2, 0.2)
+    part, valid, test = parts
+
+    diagnostics = [
+        lp.analysis.ForceByLabel(NEWTON, high=3),
+        lp.analysis.TopLabels(3),
+        lp.analysis.RankChanges(3),
+        lp.analysis.Measured("ndcg@3"),
+    ]
+    recorder = lp.record(part.X, part.labels, part.group, *diagnostics, every=max(1, rounds // 25))
+    variants = {"Baseline (Newton)": [NEWTON], "Baseline (gradient)": [GRADIENT]}
+    for name, truncated in (("L + S", False), ("L + S@3", True)):
+        for kind, etas in rates.items():
+            schedules = [SCHEDULES[kind](start, eta) for start in starts for eta in etas]
+            variants[f"{name} {kind}"] = [moving(truncated, schedule) for schedule in schedules]
+
+    found, chosen = {}, {}
+    with tqdm(total=sum(map(len, variants.values())), desc="training", disable=None) as bar:
+        for name, objectives in variants.items():
+            candidates = []
+            for objective in objectives:
+                watching = [recorder] if objective is NEWTON else []
+                candidates.append((*train(objective, part, valid, rounds, watching), objective))
+                bar.update()
+            model, _, chosen[name] = max(candidates, key=lambda candidate: candidate[1])
+            found[name] = ndcg(model, test)
+
+    rows = {}
+    for name, values in found.items():
+        against = found["Baseline (Newton)" if name.startswith("Baseline") else "Baseline (gradient)"]
+        marks = ["*" if values is not against and compare(values, against, k)[3] < 0.05 else " " for k in CUTS]
+        rows[name] = [f"{100 * np.nanmean(values[k - 1]):.2f}{mark}" for k, mark in zip(CUTS, marks, strict=True)]
+    print(pd.DataFrame(rows, index=[f"@{k}" for k in CUTS]).T.to_string())
+    print(
+        "* differs at 95 % (paired t-test): the gradient baseline from Newton's, the others from the gradient baseline"
+    )
+    print(
+        f"{len(part.group)} / {len(valid.group)} / {len(test.group)} queries, up to {rounds} trees; swept on validation NDCG@3:"
+    )
+    for name, objective in chosen.items():
+        if name.startswith("L + S"):
+            print(f"  {name}: {objective.weight!r}")
+    linear = found["L + S linear"]
+    claims = {
+        "L + S beats the gradient baseline at @3": compare(linear, found["Baseline (gradient)"], 3),
+        "L + S beats the Newton baseline at @3": compare(linear, found["Baseline (Newton)"], 3),
+        "L + S beats L + S@3 at @3": compare(linear, found["L + S@3 linear"], 3),
+    }
+    for claim, (gain, low, high, _) in claims.items():
+        word = "confirmed" if low > 0 else "refuted" if high < 0 else "not decided"
+        print(f"{claim}: {word} here ({gain:+.2f} points, 95 % interval {low:+.2f} to {high:+.2f})")
+
+    figure, axes = plt.subplots(2, 3, figsize=(15, 8))
+    recorder.plot(axes[0, 0], "force").set(title="force on labels 3 and 4, by the other label (Figure 3a)")
+    recorder.plot(axes[0, 1], "label").set(title="labels in the top 3 (Figure 3b)")
+    recorder.plot(axes[0, 2], "changed").set(title="rank changes and training NDCG@3 (Figure 4)")
+    axes[0, 2].plot(recorder.iterations, recorder.values["ndcg@3"], label="training NDCG@3")
+    axes[0, 2].legend(fontsize="small")
+    for kind, etas in RATES.items():
+        for eta in etas:
+            axes[1, 0].plot([SCHEDULES[kind](0.1, eta)(m) for m in range(500)], label=f"{kind} {eta:g}")
+    axes[1, 0].set(title="weights (Figure 6)", xlabel="round")
+    axes[1, 0].legend(fontsize="small")
+
+    # Figure 7: less training data, with the schedule chosen above.
+    contest = {name: chosen[name] for name in ("Baseline (Newton)", "Baseline (gradient)", "L + S linear")}
+    curves = {name: [] for name in contest}
+    for fraction in tqdm(fractions, desc="fractions", disable=None):
+        smaller = part.split(fraction, 1 - fraction)[0]
+        for name, objective in contest.items():
+            curves[name].append(np.nanmean(ndcg(train(objective, smaller, valid, rounds)[0], test), axis=1))
+    for axis, k in zip((axes[1, 1], axes[1, 2]), (3, 10), strict=True):
+        for name, values in curves.items():
+            means = [value[k - 1] for value in values] + [np.nanmean(found[name][k - 1])]
+            axis.plot([*fractions, 1.0], means, "o-", label=name)
+        axis.set(title=f"test NDCG@{k} by share of training queries (Figure 7)", xlabel="share")
+        axis.legend(fontsize="small")
+    figure.tight_layout()
+    figure.savefig(options.plot, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
