@@ -83,24 +83,37 @@ def per_query_values(
 
 
 class Metric:
-    """Measures as an evaluation function; see :func:`metric`."""
+    """Measures as an evaluation function; see :func:`metric`. Metrics add up to one that reports them all."""
 
     def __init__(
         self, measures: Sequence[str | Measure], empty: Empty = "skip", labels: npt.ArrayLike | None = None
     ) -> None:
-        self.measures = as_measures(measures)
-        self.empty = empty
-        self.labels = None if labels is None else Labels(labels)
-        if not self.measures:
+        kinds = as_measures(measures)
+        if not kinds:
             raise LambdaplugError("metric: name at least one measure, e.g. lp.metric('ndcg@10').")
+        self.parts: tuple[tuple[tuple[Measure, ...], Empty, Labels | None], ...] = (
+            (kinds, empty, None if labels is None else Labels(labels)),
+        )
+
+    def __add__(self, other: "Metric") -> "Metric":
+        both = Metric(self.parts[0][0])
+        both.parts = self.parts + other.parts
+        if len(set(both.names)) < len(both.names):
+            raise LambdaplugError(f"metric: {', '.join(both.names)} would be reported under the same name.")
+        return both
 
     def __repr__(self) -> str:
-        named = [repr(str(kind)) for kind in self.measures]
-        return f"metric({', '.join(named + ([f'empty={self.empty!r}'] if self.empty != 'skip' else []))})"
+        said = []
+        for kinds, empty, labels in self.parts:
+            words = [repr(str(kind)) for kind in kinds]
+            words += [f"empty={empty!r}"] if empty != "skip" else []
+            words += [f"labels=<{len(labels)} values>"] if labels is not None else []
+            said.append(f"metric({', '.join(words)})")
+        return " + ".join(said)
 
     @property
     def names(self) -> list[str]:
-        return [str(kind) for kind in self.measures]
+        return [str(kind) for kinds, _, _ in self.parts for kind in kinds]
 
     def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Any:  # noqa: ARG002
         """What a host calls: (scores, data set), or (labels, scores, weight, group) from ``lgb.LGBMRanker``."""
@@ -114,8 +127,12 @@ class Metric:
 
     def report(self, queries: Queries, scores: Any, threads: int | None, *, with_direction: bool) -> list[Any]:
         """(name, value) of each measure, for LightGBM with the word that higher is better."""
-        values = per_query_values(self.measures, queries, scores, self.empty, threads, self.labels)
-        pairs = [(name, _mean(value)) for name, value in zip(self.names, values, strict=True)]
+        values = [
+            _mean(value)
+            for kinds, empty, labels in self.parts
+            for value in per_query_values(kinds, queries, scores, empty, threads, labels)
+        ]
+        pairs = list(zip(self.names, values, strict=True))
         return [(*pair, True) for pair in pairs] if with_direction else pairs
 
 
@@ -124,6 +141,7 @@ def metric(*measures: str | Measure, empty: Empty = "skip", labels: npt.ArrayLik
 
     Early stopping maximises them in both hosts. Weights do not enter: a metric is the plain mean over queries.
     ``labels`` measures by another source than the evaluated data set's labels, such as clicks: one value a row of it.
+    Metrics add up: ``lp.metric("ndcg@3") + lp.metric("cndcg@3", labels=clicks)``.
 
     >>> metric("ndcg@10", "map")
     metric('ndcg@10', 'map')

@@ -9,6 +9,8 @@ paper's Table 1 with paired t-tests; plots NDCG@3 against CNDCG@3 over w and the
 """
 
 import argparse
+import os
+from pathlib import Path
 
 import lightgbm as lgb
 import matplotlib
@@ -77,18 +79,38 @@ def mean(values):
     return float(np.nanmean(values))
 
 
+def real_data():
+    """The click data set beside this project, where there is one."""
+    root = Path(os.environ.get("LAMBDAPLUG_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
+    path = root / "techno2020_clicks" / "data.npz"
+    return path if path.exists() else None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a .npz file; default: generated data")
+    parser.add_argument("--data", help="a .npz file; default: generated data, and techno2020_clicks where it is found")
     parser.add_argument("--queries", type=int, default=1500, help="of the generated data")
     parser.add_argument("--rounds", type=int, default=300, help="at most so many trees (early stopping)")
     parser.add_argument("--quick", action="store_true", help="less data, fewer trees and weights")
     parser.add_argument("--plot", default="graded_clicks.png", help="where the figures go")
     options = parser.parse_args()
     rounds, weights = (15, [0.1, 0.5]) if options.quick else (options.rounds, WEIGHTS)
-    parts = load(options.data) if options.data else generated(120 if options.quick else options.queries)
-    (train_part, train_clicks), (valid_part, valid_clicks), (test_part, test_clicks) = parts
+    if options.data:
+        sets = {options.data: load(options.data)}
+    else:
+        sets = {"generated": generated(120 if options.quick else options.queries)}
+        if not options.quick and real_data():
+            sets["techno2020_clicks"] = load(real_data())
+    figure, axes = plt.subplots(len(sets), 2, figsize=(11, 4 * len(sets)), squeeze=False)
+    for (name, parts), row in zip(sets.items(), axes, strict=True):
+        print(f"--- {name}: {' / '.join(str(len(part.group)) for part, _ in parts)} queries")
+        study(parts, rounds, weights, *row)
+    figure.tight_layout()
+    figure.savefig(options.plot, dpi=120)
 
+
+def study(parts, rounds, weights, pareto, agreeing):
+    (train_part, train_clicks), (valid_part, valid_clicks), (test_part, test_clicks) = parts
     judged = lp.LambdaRank("ndcg")
     clicked = lp.LambdaRank("cndcg", labels=train_clicks, ignore_zero=True)
     agreement = lp.analysis.Agreement(
@@ -123,7 +145,7 @@ def main():
         gain = 100 * np.nanmean(differences[f"{kind}@3"])
         verdict[kind] = (100 * low, 100 * high)
         print(f"{kind.upper()}@3: {gain:+.2f} points, 95 % interval {100 * low:+.2f} to {100 * high:+.2f}")
-    print(f"w = {chosen:g} of {weights}, chosen on validation; {len(test_part.group)} test queries")
+    print(f"w = {chosen:g} of {weights}, chosen on validation")
     print(pd.DataFrame(rows, index=[f"@{k}" for k in CUTS]).T.to_string())
     print("* differs from the baseline, paired t-test at 95 %")
     confirmed = verdict["cndcg"][0] > 0 and verdict["ndcg"][1] > 0
@@ -131,15 +153,12 @@ def main():
         f"The paper's finding (clicks rise, no significant loss of NDCG) is {'' if confirmed else 'NOT '}confirmed here."
     )
 
-    figure, (pareto, agreeing) = plt.subplots(1, 2, figsize=(11, 4))
     order = sorted(models)
     pareto.plot([mean(test[w]["ndcg@3"]) for w in order], [mean(test[w]["cndcg@3"]) for w in order], "o-")
     for w in order:
         pareto.annotate(f"w={w:g}", (mean(test[w]["ndcg@3"]), mean(test[w]["cndcg@3"])))
     pareto.set(xlabel="test NDCG@3", ylabel="test CNDCG@3", title="over the click tier's weight")
     recorder.plot(agreeing).set(ylabel="share of documents", title="lambda agreement (Figure 2)")
-    figure.tight_layout()
-    figure.savefig(options.plot, dpi=120)
 
 
 def restricted(judged, clicked):

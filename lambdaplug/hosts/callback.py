@@ -8,7 +8,6 @@ import numpy as np
 
 from ..errors import LambdaplugError
 from ..evaluation import Metric
-from ..measures import Measure
 from ..objectives import Objective
 from ..objectives.mixture import Mixture
 
@@ -18,11 +17,12 @@ __all__ = ["Callback", "callback"]
 class Callback:
     """See :func:`callback`. LightGBM calls the object itself, XGBoost its methods."""
 
-    def __init__(self, objective: Objective, valid: str | None = None) -> None:
+    def __init__(self, objective: Objective, valid: str | None = None, metric: Metric | None = None) -> None:
         if not isinstance(objective, Objective):
             raise LambdaplugError(f"callback: expected an objective, got {objective!r}.")
         self.objective = objective
         self.valid = valid
+        self.metric = metric
         self.order = -100  # LightGBM: before other callbacks; it wants an attribute of the instance
         self.trace: list[dict[str, float]] = []
         self._seen: Hashable = None
@@ -60,8 +60,9 @@ class Callback:
         data_sets = frozenset(id(booster.train_set) for booster in boosters)
         continuing = self._seen == training and self.objective.clock is not None
         if self._watchers and continuing:
-            kinds: list[Measure] = list(dict.fromkeys(watcher.metric for watcher in self._watchers))
-            self._show(_lightgbm_values(boosters, kinds, self.valid), env.iteration - 1)
+            watched = Metric(list(dict.fromkeys(watcher.metric for watcher in self._watchers)))
+            metric = watched if self.metric is None else watched + self.metric
+            self._show(_lightgbm_values(boosters, metric, self.valid), env.iteration - 1)
         self._tick(env.iteration, training, data_sets)
 
     # XGBoost: a TrainingCallback in all but name; hosts.xgboost registers it as one.
@@ -97,9 +98,8 @@ def _missing(name: str, found: list[str], how: str) -> LambdaplugError:
     )
 
 
-def _lightgbm_values(boosters: list[Any], kinds: list[Measure], valid: str | None) -> dict[str, float]:
-    names = [str(kind) for kind in kinds]
-    metric = Metric(kinds, "skip")
+def _lightgbm_values(boosters: list[Any], metric: Metric, valid: str | None) -> dict[str, float]:
+    names = metric.names
     values: dict[str, list[float]] = {name: [] for name in names}
     for booster in boosters:
         results = booster.eval_valid(feval=metric)
@@ -126,16 +126,17 @@ def _xgboost_values(log: Any, names: set[str], valid: str | None) -> dict[str, f
     return {name: float(value[0] if isinstance(value, tuple) else value) for name, value in latest.items()}
 
 
-def callback(objective: Objective, valid: str | None = None) -> Callback:
+def callback(objective: Objective, valid: str | None = None, metric: Metric | None = None) -> Callback:
     """``callbacks=[lp.callback(objective)]``, in ``train`` and ``cv`` of both hosts: tells it the iteration.
 
     Needed where something inside the objective changes with the iteration, harmless elsewhere. One object serves one
     training at a time. Schedules that watch a metric (``lp.on_plateau``, ``lp.guard``) see it on the validation set
     named ``valid``; default LightGBM's first and XGBoost's last. ``callback.trace`` has a row for every round then:
-    iteration, weight of the parts after the first, and the metrics.
+    iteration, weight of the parts after the first, and the metrics: with XGBoost all that it evaluates, with LightGBM
+    the watched ones and those in ``metric``, such as ``lp.metric("cndcg@3", labels=valid_clicks)``.
     """
     if "xgboost" in sys.modules:
         from . import module
 
         module("xgboost").accept(Callback)
-    return Callback(objective, valid)
+    return Callback(objective, valid, metric)

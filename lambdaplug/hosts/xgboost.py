@@ -155,5 +155,5 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
 
 def _metric_of(objective: object, metric: object) -> Metric | None:
     if metric is None and isinstance(objective, Objective):
-        return Metric([objective.target], "skip") if objective.target is not None else None
+        return Metric([objective.target]) if objective.target is not None else None
     return metric if isinstance(metric, Metric) else None
