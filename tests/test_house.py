@@ -89,7 +89,8 @@ def python_blocks():
 def test_the_readme_runs_and_prints_what_it_says(code, printed, capsys):
     data = lp.data.cubic(queries=40, documents=12, features=8)
     hosts = {name: importlib.import_module(module) for name, module in (("lgb", "lightgbm"), ("xgb", "xgboost"))}
-    exec(code, {"lp": lp, **hosts, "X": data.X, "y": data.labels, "group": data.group, "qid": data.qid})
+    given = {"X": data.X, "y": data.labels, "group": data.group, "qid": data.qid, "clicks": data.labels / 4}
+    exec(code, {"lp": lp, **hosts, **given})
     if printed:
         found, expected = (re.findall(r"'([^']+)': ([\d.]+)", text) for text in (capsys.readouterr().out, printed))
         assert [name for name, _ in found] == [name for name, _ in expected]
