@@ -59,7 +59,7 @@ class Clock:
     def tick(self, iteration: int, training: Hashable, data_sets: frozenset[int] | None = None) -> None:
         """A round begins."""
         moment = self.moment
-        if moment.training != training or iteration <= moment.last:
+        if moment.training != training or iteration < moment.last:
             moment.training, moment.memory = training, {}
         moment.iteration = moment.last = int(iteration)
         moment.data_sets, moment.used = data_sets, set()

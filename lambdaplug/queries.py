@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 CHUNK_WORK = 1 << 20  # pairs: about a millisecond
 SPLIT_WORK = 1 << 25
-MEMO_SIZE = 16
+MEMO_SIZE = 64
 
 
 class Task(NamedTuple):

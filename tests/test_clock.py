@@ -255,6 +255,17 @@ def test_the_rankers_bring_the_callback(data, recorded):
     lp.LGBMRanker(objective=objective, n_estimators=3, verbose=-1).fit(data.X, data.labels, group=data.group)
     lp.XGBRanker(objective=objective, n_estimators=3, min_child_weight=0).fit(data.X, data.labels, qid=data.qid)
     assert [iteration for _, iteration in recorded] == [0, 1, 2, 0, 1, 2]
+    # One's own is used where there is one, and not doubled.
+    watching = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.on_plateau("ndcg@3", 1, step=0.5))
+    ticking = lp.callback(watching)
+    checks = {"eval_X": (data.X.copy(),), "eval_y": (data.labels,), "eval_group": [data.group]}
+    ranker = lp.LGBMRanker(objective=watching, n_estimators=6, verbose=-1, num_threads=1)
+    try:
+        ranker.fit(data.X, data.labels, group=data.group, callbacks=[ticking], **checks)
+    except TypeError:  # before LightGBM 4.7
+        checks = {"eval_set": [(data.X.copy(), data.labels)], "eval_group": [data.group]}
+        ranker.fit(data.X, data.labels, group=data.group, callbacks=[ticking], **checks)
+    assert [row["iteration"] for row in ticking.trace] == [0, 1, 2, 3, 4]
     with pytest.raises(lp.LambdaplugError, match=r"use lp.LGBMRanker"):
         lgb.LGBMRanker(objective=objective, n_estimators=3, verbose=-1).fit(data.X, data.labels, group=data.group)
 

@@ -11,7 +11,7 @@ from ..evaluation import Metric
 from ..objectives import Objective
 from ..objectives.mixture import Mixture
 
-__all__ = ["Callback", "callback"]
+__all__ = ["Callback", "callback", "with_callback"]
 
 
 class Callback:
@@ -58,8 +58,9 @@ class Callback:
         boosters = getattr(env.model, "boosters", None) or [env.model]
         training = id(env.model)
         data_sets = frozenset(id(booster.train_set) for booster in boosters)
-        continuing = self._seen == training and self.objective.clock is not None
-        if self._watchers and continuing:
+        if env.iteration == env.begin_iteration:
+            self._seen = None
+        elif self._watchers:
             watched = Metric(list(dict.fromkeys(watcher.metric for watcher in self._watchers)))
             metric = watched if self.metric is None else watched + self.metric
             self._show(_lightgbm_values(boosters, metric, self.valid), env.iteration - 1)
@@ -89,6 +90,16 @@ class Callback:
                 names = {str(watcher.metric) for watcher in self._watchers}
                 self._show(_xgboost_values(evals_log, names, self.valid), iteration)
         return False
+
+
+def with_callback(objective: object, callbacks: list[Any] | None) -> list[Any] | None:
+    """The callbacks, and the one that the objective needs if it is not among them."""
+    if not isinstance(objective, Objective) or objective.clock is None:
+        return callbacks
+    given = list(callbacks or [])
+    if any(isinstance(one, Callback) and one.objective.clock is objective.clock for one in given):
+        return given
+    return [callback(objective), *given]
 
 
 def _missing(name: str, found: list[str], how: str) -> LambdaplugError:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..errors import LambdaplugError
 from ..objectives import Objective
 from ..queries import DataSet, Queries
-from .callback import callback
+from .callback import with_callback
 from .calling import calling
 
 __all__ = ["LGBMRanker", "read"]
@@ -105,7 +105,5 @@ class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
 
     @functools.wraps(lgb.LGBMRanker.fit)
     def fit(self, *args: Any, callbacks: list[Any] | None = None, **kwargs: Any) -> "LGBMRanker":
-        if isinstance(self.objective, Objective) and self.objective.clock is not None:
-            callbacks = [callback(self.objective), *(callbacks or [])]
-        super().fit(*args, callbacks=callbacks, **kwargs)
+        super().fit(*args, callbacks=with_callback(self.objective, callbacks), **kwargs)
         return self

@@ -13,7 +13,7 @@ from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..objectives import Objective
 from ..queries import DataSet, Queries
-from .callback import callback
+from .callback import with_callback
 from .calling import calling
 
 __all__ = ["XGBRanker", "accept", "read"]
@@ -133,9 +133,8 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
             super().fit(*args, **kwargs)
             return self
         plug = _Plug(objective if isinstance(objective, Objective) else None, _metric_of(objective, metric))
-        ticking = [callback(objective)] if isinstance(objective, Objective) and objective.clock is not None else []
         try:
-            self.callbacks = [plug, *ticking, *(callbacks or [])]
+            self.callbacks = [plug, *(with_callback(objective, callbacks) or [])]
             self.eval_metric = None if isinstance(metric, Metric) else metric
             super().fit(*args, **kwargs)
         finally:
