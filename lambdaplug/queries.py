@@ -267,6 +267,7 @@ class DataSet:
     threads: int | None = None  # what the host was told to use
     training: Any = None  # the Booster that is being trained, if one is
     hessian_floor: str = ""  # the host's parameter that can forbid every split
+    made_no_split: Callable[[], bool] | None = None  # whether the training's last tree has none; dear to ask
     on_metric: Callable[[list[str]], None] | None = None  # told the names of the measures a metric reports
 
 

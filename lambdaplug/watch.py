@@ -25,9 +25,10 @@ _seen: "weakref.WeakKeyDictionary[Any, Seen]" = weakref.WeakKeyDictionary()
 
 
 def watch(data: DataSet, scores: npt.ArrayLike, gradient: npt.NDArray[Any], hessian: npt.NDArray[Any]) -> None:
-    """Warn, once a training, when the last round's tree changed no score.
+    """Warn, once a training, when the last round's tree has no split.
 
-    A tree without a split moves all scores alike, so neither their variance nor their slope over the rows changes.
+    Such a tree moves all scores alike, so neither their variance nor their slope over the rows changes. Only when that
+    is so is the tree itself looked at.
     """
     values = np.asarray(scores, dtype=np.float64).reshape(-1)
     if data.training is None or values.size == 0:
@@ -45,7 +46,7 @@ def watch(data: DataSet, scores: npt.ArrayLike, gradient: npt.NDArray[Any], hess
     )
     total = float(hessian.sum(dtype=np.float64))
     warned = last is not None and last.warned
-    if same and not warned and np.any(gradient):
+    if same and not warned and np.any(gradient) and data.made_no_split is not None and data.made_no_split():
         parameter = data.hessian_floor
         warnings.warn(
             f"the last round made no split, so {data.host} learned nothing from it, although the gradients are not zero. "

@@ -38,7 +38,20 @@ def read(data: lgb.Dataset | None) -> DataSet:
     if known is None or known[0] != version:
         known = _known[data] = version, _queries(data)
     threads = [int(parameters[name]) for name in _THREADS if parameters.get(name)]
-    return DataSet(known[1], "LightGBM", max(threads, default=0) or None, booster, "min_sum_hessian_in_leaf")
+    return DataSet(
+        known[1],
+        "LightGBM",
+        max(threads, default=0) or None,
+        booster,
+        "min_sum_hessian_in_leaf",
+        functools.partial(_made_no_split, booster),
+    )
+
+
+def _made_no_split(booster: lgb.Booster) -> bool:
+    rounds = booster.current_iteration()
+    last = booster.dump_model(start_iteration=rounds - 1, num_iteration=1)["tree_info"] if rounds else []
+    return bool(last) and all(tree["num_leaves"] <= 1 for tree in last)
 
 
 def _refuse(parameters: dict[str, Any]) -> None:
