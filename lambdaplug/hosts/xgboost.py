@@ -35,8 +35,23 @@ def read(data: xgb.DMatrix) -> DataSet:
         _threads[booster] = int(json.loads(booster.save_config())["learner"]["generic_param"]["nthread"])
     threads = _threads.get(booster, 0) if booster is not None else 0
     return DataSet(
-        known[1], "XGBoost", threads or getattr(data, "nthread", None), booster, "min_child_weight", _maximise
+        known[1],
+        "XGBoost",
+        threads or getattr(data, "nthread", None),
+        booster,
+        "min_child_weight",
+        functools.partial(_made_no_split, booster),
+        _maximise,
     )
+
+
+def _made_no_split(booster: xgb.Booster) -> bool:
+    rounds = booster.num_boosted_rounds()
+    try:
+        last = booster[rounds - 1 : rounds].get_dump() if rounds else []
+    except (xgb.core.XGBoostError, TypeError):  # a linear booster has no trees
+        return False
+    return bool(last) and not any("[" in tree for tree in last)
 
 
 def _queries(
