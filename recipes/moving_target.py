@@ -24,6 +24,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 CUTS = range(1, 11)
+LEARNING_RATES = [0.2, 0.5]
 STARTS = [0.1, 0.25, 0.5]
 RATES = {"linear": [0.1, 0.01, 0.001], "exponential": [100, 250]}
 SCHEDULES = {"linear": lp.linear, "exponential": lp.exponential}
@@ -51,11 +52,12 @@ def load(path):
     return parts
 
 
-def train(objective, part, valid, rounds, callbacks=()):
+def train(objective, learning_rate, part, valid, rounds, callbacks=()):
     """The trees, as many as gave the best validation NDCG@3."""
     data = lgb.Dataset(part.X, part.labels, group=part.group)
     model = lgb.train(
-        {"objective": objective, "metric": "None", "verbose": -1, "num_leaves": 30, "min_sum_hessian_in_leaf": 0},
+        {"objective": objective, "learning_rate": learning_rate, "num_leaves": 30, "metric": "None", "verbose": -1}
+        | {"min_sum_hessian_in_leaf": 0},
         data,
         rounds,
         valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
@@ -82,12 +84,13 @@ def compare(values, baseline, cut):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="a .npz file; default: generated data")
-    parser.add_argument("--queries", type=int, default=1000, help="of the generated data")
+    parser.add_argument("--queries", type=int, default=800, help="of the generated data")
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--quick", action="store_true", help="less data, fewer trees, one value a sweep")
     parser.add_argument("--plot", default="moving_target.png", help="where the figures go")
     options = parser.parse_args()
     rounds = 12 if options.quick else options.rounds
+    speeds = LEARNING_RATES[:1] if options.quick else LEARNING_RATES
     starts = STARTS[:1] if options.quick else STARTS
     rates = {kind: values[:1] for kind, values in RATES.items()} if options.quick else RATES
     fractions = [0.5] if options.quick else [0.1, 0.25, 0.5]
@@ -111,14 +114,15 @@ def main():
             variants[f"{name} {kind}"] = [moving(truncated, schedule) for schedule in schedules]
 
     found, chosen = {}, {}
-    with tqdm(total=sum(map(len, variants.values())), desc="training", disable=None) as bar:
+    with tqdm(total=len(speeds) * sum(map(len, variants.values())), desc="training", disable=None) as bar:
         for name, objectives in variants.items():
             candidates = []
             for objective in objectives:
-                watching = [recorder] if objective is NEWTON else []
-                candidates.append((*train(objective, part, valid, rounds, watching), objective))
-                bar.update()
-            model, _, chosen[name] = max(candidates, key=lambda candidate: candidate[1])
+                for speed in speeds:
+                    watching = [recorder] if objective is NEWTON and speed == speeds[0] else []
+                    candidates.append((*train(objective, speed, part, valid, rounds, watching), objective, speed))
+                    bar.update()
+            model, _, *chosen[name] = max(candidates, key=lambda candidate: candidate[1])
             found[name] = ndcg(model, test)
 
     rows = {}
@@ -133,9 +137,9 @@ def main():
     print(
         f"{len(part.group)} / {len(valid.group)} / {len(test.group)} queries, up to {rounds} trees; swept on validation NDCG@3:"
     )
-    for name, objective in chosen.items():
-        if name.startswith("L + S"):
-            print(f"  {name}: {objective.weight!r}")
+    for name, (objective, speed) in chosen.items():
+        weight = f", weight {objective.weight!r}" if name.startswith("L + S") else ""
+        print(f"  {name}: learning rate {speed:g}{weight}")
     linear = found["L + S linear"]
     claims = {
         "L + S beats the gradient baseline at @3": compare(linear, found["Baseline (gradient)"], 3),
@@ -163,8 +167,8 @@ def main():
     curves = {name: [] for name in contest}
     for fraction in tqdm(fractions, desc="fractions", disable=None):
         smaller = part.split(fraction, 1 - fraction)[0]
-        for name, objective in contest.items():
-            curves[name].append(np.nanmean(ndcg(train(objective, smaller, valid, rounds)[0], test), axis=1))
+        for name, (objective, speed) in contest.items():
+            curves[name].append(np.nanmean(ndcg(train(objective, speed, smaller, valid, rounds)[0], test), axis=1))
     for axis, k in zip((axes[1, 1], axes[1, 2]), (3, 10), strict=True):
         for name, values in curves.items():
             means = [value[k - 1] for value in values] + [np.nanmean(found[name][k - 1])]
