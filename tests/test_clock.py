@@ -372,3 +372,25 @@ def test_another_label_source_follows_its_rows(data):
     np.testing.assert_array_equal(objective(scores, part), direct.gradients(scores, data.labels[rows], sizes))
     with pytest.raises(lp.LambdaplugError, match="a slice of an XGBoost DMatrix does not say which rows"):
         xgb.cv(XGB, xgb_data(data), 3, nfold=2, obj=objective)
+
+
+@pytest.mark.parametrize("host", TRAIN)
+def test_a_watched_metric_is_the_mean_over_the_folds(host, data):
+    objective = lp.interpolate(
+        lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.on_plateau("ndcg@3", patience=1, start=0.0, step=0.5)
+    )
+    ticking, metric = lp.callback(objective), lp.metric("ndcg@3")
+    if host == "lightgbm":
+        folds = lp.query_folds(data.group, 3)
+        results = lgb.cv(
+            {"objective": objective, **LGB}, lgb_data(data), 8, folds=folds, feval=metric, callbacks=[ticking]
+        )
+        means = results["valid ndcg@3-mean"]
+    else:
+        results = xgb.cv(
+            XGB, xgb_data(data), 8, nfold=3, obj=objective, custom_metric=metric, callbacks=[ticking], as_pandas=False
+        )
+        means = results["test-ndcg@3-mean"]
+    seen = [row["ndcg@3"] for row in ticking.trace]
+    assert seen == pytest.approx(means[: len(seen)], abs=1e-6)
+    assert len(seen) >= 7
