@@ -111,6 +111,16 @@ class Metric:
             said.append(f"metric({', '.join(words)})")
         return " + ".join(said)
 
+    def without(self, names: Sequence[str]) -> "Metric | None":
+        """The same less the measures of these names; None if nothing is left."""
+        left = [
+            (tuple(kind for kind in kinds if str(kind) not in names), empty, labels)
+            for kinds, empty, labels in self.parts
+        ]
+        rest = Metric(self.parts[0][0])
+        rest.parts = tuple(part for part in left if part[0])
+        return rest if rest.parts else None
+
     @property
     def names(self) -> list[str]:
         return [str(kind) for kinds, _, _ in self.parts for kind in kinds]

@@ -36,6 +36,7 @@ import numpy.typing as npt
 
 from .errors import LambdaplugError
 from .kernels import inlinable, norm_kernel, rank_kernel, swap_kernel
+from .rows import levels, row_order
 
 __all__ = [
     "CNDCG",
@@ -97,7 +98,9 @@ class Measure:
             raise LambdaplugError(f"{self.name}: k must be a whole number from 1 on, or None for all ranks; got {k!r}.")
         for field in fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, str) and isinstance(value, (Sequence, np.ndarray)):
+            if isinstance(value, np.generic):
+                object.__setattr__(self, field.name, value.item())
+            elif not isinstance(value, str) and isinstance(value, (Sequence, np.ndarray)):
                 object.__setattr__(self, field.name, tuple(float(x) for x in value))
 
     @property
@@ -163,16 +166,14 @@ class Measure:
         ideal = row_order(offsets)
         norm = np.zeros(queries)
         last = np.where(np.isnan(gain), -np.finfo(np.float64).max, gain)
-        rank_kernel()(last, offsets, 0, queries, ideal, np.empty((2, longest)), np.empty((2, longest), np.int32))
+        row = rank_kernel()(last, offsets, 0, queries, ideal, np.empty((2, longest)), np.empty((2, longest), np.int32))
+        if row >= 0:
+            raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
+        if not np.array_equal(grade.astype(np.float32), grade, equal_nan=True):
+            grade = levels([grade], offsets)  # kernels compare grades in float32: keep different ones different
         norm_kernel(self.norm)(gain, discount, k, offsets, 0, queries, ideal, np.empty(longest), norm)
         norm[np.diff(offsets) == 0] = 0.0
         return Prepared(gain, grade, norm, discount, k)
-
-
-def row_order(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """For each query 0, 1, ..., n-1: the ranking by row."""
-    rows = np.arange(offsets[-1], dtype=np.int32)
-    return rows - np.repeat(offsets[:-1], np.diff(offsets)).astype(np.int32)
 
 
 # --- gains and discounts -----------------------------------------------------------------------------------------
@@ -759,9 +760,11 @@ def as_measure(measure: str | Measure) -> Measure:
             "a cut-off follows as in 'ndcg@10', parameters as in 'rbp(p=0.8)'."
         )
     keywords = _keywords(measure, found["arguments"])
-    k = found["k"] or found["k_last"]
-    if k is not None:
-        keywords["k"] = int(k)
+    cuts = [k for k in (found["k"], found["k_last"]) if k is not None]
+    if len(cuts) + ("k" in keywords) > 1:
+        raise LambdaplugError(f"{measure!r} has two cut-offs: write one, as in 'ndcg@10'.")
+    if cuts:
+        keywords["k"] = int(cuts[0])
     kind = _REGISTRY[name]
     known = [field.name for field in fields(kind)]
     for key in keywords:

@@ -3,7 +3,9 @@
 Also the door through which a host's data set comes in: ``read`` asks the reader that the host has registered.
 """
 
+import hashlib
 import itertools
+import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -13,7 +15,7 @@ import numpy.typing as npt
 
 from .errors import LambdaplugError
 from .kernels import rank_kernel, run_tasks
-from .measures import row_order
+from .rows import levels, row_order
 
 __all__ = ["DataSet", "Labels", "Queries", "Task", "group_sizes", "read", "register_reader"]
 
@@ -22,7 +24,7 @@ T = TypeVar("T")
 
 CHUNK_WORK = 1 << 20  # pairs: about a millisecond
 SPLIT_WORK = 1 << 25
-MEMO_SIZE = 64
+MEMO_SIZE = 24
 
 
 class Task(NamedTuple):
@@ -35,13 +37,22 @@ class Task(NamedTuple):
 
 
 class Labels:
-    """One value a row from another source than the data set's labels. Never copied, never written to."""
+    """One value a row from another source than the data set's labels: a copy that never changes, equal by content."""
 
-    __slots__ = ("values",)
+    __slots__ = ("digest", "values")
 
     def __init__(self, values: npt.ArrayLike) -> None:
         self.values: Array = vector(values, "labels=").copy()
+        if np.isinf(self.values).any():
+            raise LambdaplugError("labels=: expected finite numbers (or NaN for no label), got an infinite one.")
         self.values.setflags(write=False)
+        self.digest = hashlib.blake2b(self.values.tobytes(), digest_size=16).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Labels) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -52,17 +63,24 @@ class Labels:
     def __deepcopy__(self, memo: object) -> "Labels":
         return self
 
-    def __getstate__(self) -> Array:
-        return self.values
-
-    def __setstate__(self, values: Array) -> None:
-        self.values = values
+    def __reduce__(self) -> Any:
+        return Labels, (self.values,)
 
 
 class Queries:
     """``labels`` of rows that belong to consecutive queries, ``offsets[q]:offsets[q + 1]`` being query q's rows."""
 
-    __slots__ = ("_memo", "_order", "document_weight", "labels", "offsets", "query_weight", "rows", "total_rows")
+    __slots__ = (
+        "_making",
+        "_memo",
+        "_order",
+        "document_weight",
+        "labels",
+        "offsets",
+        "query_weight",
+        "rows",
+        "total_rows",
+    )
 
     def __init__(
         self,
@@ -86,6 +104,7 @@ class Queries:
         self.rows = rows  # which of the original data set's rows these are, where they are a part of it
         self.total_rows = len(self.labels) if total_rows is None else total_rows
         self._memo: dict[Hashable, Any] = {}
+        self._making = threading.RLock()
         self._order: npt.NDArray[np.int32] | None = None
 
     @classmethod
@@ -119,15 +138,14 @@ class Queries:
         return np.diff(self.offsets)
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What ``make`` returned for this key. A few are kept; two threads at worst make the same thing twice."""
-        try:
+        """What ``make`` returned for this key; a few are kept. Threads wait for the first who makes it."""
+        with self._making:
+            if key not in self._memo:
+                made = make()
+                while len(self._memo) >= MEMO_SIZE:
+                    self._memo.pop(next(iter(self._memo)))
+                self._memo[key] = made
             return self._memo[key]  # type: ignore[no-any-return]
-        except KeyError:
-            made = make()
-            while len(self._memo) >= MEMO_SIZE:
-                self._memo.pop(next(iter(self._memo)), None)
-            self._memo[key] = made
-            return made
 
     def labels_of(self, source: Labels | None) -> Array:
         """The labels of these rows in another source, or their own."""
@@ -143,17 +161,7 @@ class Queries:
 
     def tiers(self, sources: tuple["Labels | None", ...]) -> Array:
         """A number for each row, equal within a query where all these sources have equal labels; NaN if one has none."""
-        labels = [self.labels_of(source) for source in sources]
-        query = np.repeat(np.arange(len(self)), self.sizes)
-        order = np.lexsort((*labels, query))
-        new = np.zeros(len(order), dtype=bool)
-        for values in (*labels, query):
-            new[1:] |= np.diff(values[order]) != 0
-        level = np.cumsum(new)
-        tier = np.empty(len(order))
-        tier[order] = level - level[self.offsets[:-1][query]] if len(order) else level
-        tier[np.isnan(np.sum(labels, axis=0))] = np.nan
-        return tier
+        return levels([self.labels_of(source) for source in sources], self.offsets)
 
     def tasks(self, cutoff: int | None, divisible: bool = True) -> list[Task]:
         """Chunks of about equal work, the same at any number of threads; a huge query is split if it may be."""

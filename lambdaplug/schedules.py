@@ -6,6 +6,7 @@ These are values: they print, compare, hash and pickle.
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeAlias
 
 from .errors import LambdaplugError
@@ -61,9 +62,9 @@ def check(number: object, name: str) -> Number:
     """A finite number or a callable of the iteration."""
     if callable(number):
         return number
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
+    if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 <= float(number) < math.inf:
         raise LambdaplugError(
-            f"{name}: expected a finite number or a schedule such as lp.linear(0.1, 0.01), got {number!r}."
+            f"{name}: expected a finite number from 0 on, or a schedule such as lp.linear(0.1, 0.01), got {number!r}."
         )
     return float(number)
 
@@ -165,6 +166,8 @@ class join(Schedule):  # noqa: N801
             raise LambdaplugError(
                 f"join: {len(self.schedules)} schedules need {len(self.schedules) - 1} rising boundaries, got {bounds!r}."
             )
+        if any(isinstance(schedule, OnPlateau) for schedule in self.schedules):
+            raise LambdaplugError("join: on_plateau has no iteration of its own to start at; use it alone.")
         object.__setattr__(self, "schedules", tuple(check(schedule, "join") for schedule in self.schedules))
         object.__setattr__(self, "boundaries", bounds)
 

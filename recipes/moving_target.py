@@ -46,9 +46,7 @@ def load(path):
     parts = []
     for number in range(3):
         rows = file["split"] == number
-        qid = file["qid"][rows]
-        starts = np.flatnonzero(np.append(True, qid[1:] != qid[:-1]))
-        parts.append(lp.data.RankingData(file["X"][rows], file["y"][rows], np.diff(np.append(starts, len(qid)))))
+        parts.append(lp.data.RankingData(file["X"][rows], file["y"][rows], lp.data.sizes_of(file["qid"][rows])))
     return parts
 
 
@@ -79,6 +77,10 @@ def compare(values, baseline, cut):
     result = stats.ttest_1samp(d[~np.isnan(d)], 0.0)
     low, high = result.confidence_interval(0.95)
     return float(np.nanmean(d)), float(low), float(high), float(result.pvalue)
+
+
+def verdict(better, worse):
+    return "confirmed" if better == 8 else "refuted" if worse == 8 else "not confirmed"
 
 
 def main():
@@ -140,15 +142,17 @@ def main():
     for name, (objective, speed) in chosen.items():
         weight = f", weight {objective.weight!r}" if name.startswith("L + S") else ""
         print(f"  {name}: learning rate {speed:g}{weight}")
-    linear = found["L + S linear"]
-    claims = {
-        "L + S beats the gradient baseline at @3": compare(linear, found["Baseline (gradient)"], 3),
-        "L + S beats the Newton baseline at @3": compare(linear, found["Baseline (Newton)"], 3),
-        "L + S beats L + S@3 at @3": compare(linear, found["L + S@3 linear"], 3),
-    }
-    for claim, (gain, low, high, _) in claims.items():
-        word = "confirmed" if low > 0 else "refuted" if high < 0 else "not decided"
-        print(f"{claim}: {word} here ({gain:+.2f} points, 95 % interval {low:+.2f} to {high:+.2f})")
+    print("The paper's claims, at each cut from @3 to @10:")
+    for kind in rates:
+        for other in ("Baseline (gradient)", "Baseline (Newton)", f"L + S@3 {kind}"):
+            results = [compare(found[f"L + S {kind}"], found[other], k) for k in range(3, 11)]
+            better = sum(low > 0 for _, low, _, _ in results)
+            worse = sum(high < 0 for _, _, high, _ in results)
+            gain, low, high, _ = results[0]
+            print(
+                f"  L + S {kind} beats {other}: {verdict(better, worse)} (significantly better at {better} of 8, worse at "
+                f"{worse}; at @3 {gain:+.2f} points, 95 % interval {low:+.2f} to {high:+.2f})"
+            )
 
     figure, axes = plt.subplots(2, 3, figsize=(15, 8))
     recorder.plot(axes[0, 0], "force").set(title="force on labels 3 and 4, by the other label (Figure 3a)")

@@ -26,10 +26,9 @@ def load(path):
     from sklearn.datasets import load_svmlight_file
 
     X, labels, qid = load_svmlight_file(path, query_id=True)
-    starts = np.flatnonzero(np.diff(qid, prepend=qid[0] - 1))
-    if len(starts) != len(np.unique(qid)):
+    group = lp.data.sizes_of(qid)
+    if len(group) != len(np.unique(qid)):
         raise SystemExit(f"{path}: the lines of a query must stand together; sort the file by qid.")
-    group = np.diff(np.append(starts, len(qid)))
     return lp.data.RankingData(X.toarray().astype(np.float32), labels.astype(np.float32), group)
 
 
@@ -93,7 +92,7 @@ def main():
     rows = {}
     for host, fit, objective, stop_on in tqdm(runs, desc="training", disable=None):
         predict = fit(objective, train, valid, lp.metric(stop_on), rounds)
-        name = objective if isinstance(objective, str) else f"LambdaRank({objective.measure.name!r})"
+        name = objective if isinstance(objective, str) else repr(objective)
         rows[host, name] = lp.evaluate(measures, test.labels, predict(test.X), test.group)
 
     table = pd.DataFrame(rows).T.rename(columns=dict(zip(map(str, measures), ["NDCG@10", "MAP", "MRR"], strict=True)))

@@ -47,6 +47,12 @@ def test_force_by_label_adds_up_the_pairs():
     found = analysis.force_by_label(lp.LambdaRank("ndcg"), scores, labels, [5])
     assert found == pytest.approx(expected, rel=1e-5)
     assert sum(found.values()) == pytest.approx(1.0)
+    stepped = analysis.force_by_label(lp.LambdaRank("ndcg", step="gradient"), scores, labels, [5])
+    assert stepped == pytest.approx(expected, rel=1e-5)  # a query's scale is no share
+    with pytest.raises(lp.LambdaplugError, match="own labels"):
+        analysis.force_by_label(lp.LambdaRank("ndcg", labels=labels), scores, labels, [5])
+    with pytest.raises(lp.LambdaplugError, match="expected a LambdaRank"):
+        analysis.effective_pairs(lp.Graded([lp.LambdaRank("ndcg")]), scores, labels, [5])
     with pytest.raises(lp.LambdaplugError, match="no label is 9 or more"):
         analysis.force_by_label(lp.LambdaRank("ndcg"), scores, labels, [5], high=9)
 

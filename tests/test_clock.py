@@ -1,8 +1,13 @@
 """Objectives that change with the iteration, in both hosts: the clock, its callback, and the hosts' traps."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 import threading
+import warnings
+from pathlib import Path
 
 import cloudpickle
 import lightgbm as lgb
@@ -15,6 +20,7 @@ from sklearn.model_selection import GroupKFold
 import lambdaplug as lp
 from lambdaplug.objectives import Mixture
 
+ROOT = Path(__file__).parent.parent
 LGB = {
     "num_threads": 1,
     "verbose": -1,
@@ -394,3 +400,56 @@ def test_a_watched_metric_is_the_mean_over_the_folds(host, data):
     seen = [row["ndcg@3"] for row in ticking.trace]
     assert seen == pytest.approx(means[: len(seen)], abs=1e-6)
     assert len(seen) >= 7
+
+
+def test_a_built_in_metric_of_the_same_name_is_not_watched(data):
+    train, valid = data.split(0.7, 0.3)
+    traces = []
+    for metric in ("None", "ndcg"):
+        objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.on_plateau("ndcg@3", 2))
+        ticking = lp.callback(objective, metric=lp.metric("ndcg@3", "map"))  # one of them is watched already
+        checks = [lgb.Dataset(valid.X, valid.labels, group=valid.group)]
+        parameters = {"objective": objective, **LGB, "metric": metric, "eval_at": [3]}
+        made = lgb_data(train)
+        lgb.train(parameters, made, 4, valid_sets=checks, callbacks=[ticking])
+        traces.append(ticking.trace)
+    assert traces[0] == traces[1]
+    assert set(traces[0][0]) == {"iteration", "weight", "ndcg@3", "map"}
+
+
+def test_the_trace_shows_the_weight_that_the_metric_moves(data):
+    train, valid = data.split(0.7, 0.3)
+    inner = lp.interpolate(
+        lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.on_plateau("ndcg@3", 1, start=0.25, step=0.25)
+    )
+    objective = lp.Mixture([(1.0, inner)])
+    ticking = lp.callback(objective)
+    train_lgb(objective, train, 5, [ticking], valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group)])
+    assert ticking.trace[0]["weight"] == 0.25
+
+
+def test_the_lightgbm_ranker_evaluates_what_it_trains_for(data):
+    train, valid = data.split(0.7, 0.3)
+    floats = valid.labels + 0.5  # fatal to LightGBM's own ndcg, which nobody asked for
+    ranker = lp.LGBMRanker(objective=lp.LambdaRank("ndcg@3(gain='linear')"), n_estimators=3, verbose=-1, num_threads=1)
+    checks = {"eval_set": [(valid.X, floats)], "eval_group": [valid.group]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # eval_set is deprecated by the newest LightGBM only
+        ranker.fit(train.X, train.labels + 0.5, group=train.group, **checks)
+        assert {name: len(curve) for name, curve in ranker.evals_result_["valid_0"].items()} == {
+            "ndcg@3(gain='linear')": 3
+        }
+        ranker.fit(train.X, train.labels, group=train.group, eval_metric=lp.metric("ndcg@3", "map"), **checks)
+    assert {name: len(curve) for name, curve in ranker.evals_result_["valid_0"].items()} == {"ndcg@3": 3, "map": 3}
+
+
+def test_a_callback_made_before_xgboost_was_imported_is_taken():
+    code = """
+import lambdaplug as lp
+objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.linear(0.0, 0.1))
+ticking = lp.callback(objective)
+import xgboost as xgb
+data = lp.data.cubic(10, documents=5, features=3)
+xgb.train({}, xgb.DMatrix(data.X, data.labels, qid=data.qid), 2, obj=objective, callbacks=[ticking])
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})

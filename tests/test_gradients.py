@@ -319,3 +319,31 @@ def test_set_num_threads():
     assert threads.get_num_threads(1) == 1
     with pytest.raises(lp.LambdaplugError, match="whole number from 1 on"):
         lp.set_num_threads(0)
+
+
+def test_labels_that_float32_cannot_tell_apart_are_told_apart():
+    # Freshness in seconds since 1970, say: their differences are far below float32's steps at that size.
+    stamps = 1.7e9 + np.array([50.0, 0.0, 100.0])
+    for name in ("pairs", "ndcg(gain='linear')"):
+        objective = lp.LambdaRank(name, labels=stamps)
+        fast = objective.gradients([0.0, 0.0, 0.0], [0, 0, 0], [3])
+        exact = objective.differentiate(Queries([0, 0, 0], [3]), [0.0, 0.0, 0.0], exact=True, dtype=np.float64)
+        assert np.abs(exact[0]).max() > 0
+        np.testing.assert_allclose(fast[0], exact[0], rtol=1e-5)
+    with pytest.raises(lp.LambdaplugError, match="got an infinite one"):
+        lp.LambdaRank("pairs", labels=[0, np.inf])
+
+
+def test_a_data_set_is_prepared_once_whatever_the_threads(monkeypatch):
+    scores, labels, group = generated(queries=3000)
+    calls = []
+    prepare = lp.NDCG.prepare
+    monkeypatch.setattr(lp.NDCG, "prepare", lambda self, *rest: calls.append(self) or prepare(self, *rest))
+    queries = Queries(labels, group)
+    lp.LambdaRank("ndcg").differentiate(queries, scores, threads=8)
+    lp.LambdaRank("ndcg", sigma=2.0).differentiate(queries, scores, threads=8)
+    assert len(calls) == 1
+    # Equal label sources are one, however often they are passed: a sweep does not fill the memory.
+    for _ in range(3):
+        lp.LambdaRank("ndcg", labels=labels).differentiate(queries, scores)
+    assert len(calls) == 2

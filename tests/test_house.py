@@ -24,6 +24,7 @@ MODULES = sorted(module.name for module in pkgutil.walk_packages([str(PACKAGE)],
 FLOORS = [
     {"errors", "version"},
     {"kernels"},
+    {"rows"},
     {"measures", "costs", "data"},
     {"queries", "schedules", "clock"},
     {"watch", "folds"},

@@ -73,6 +73,7 @@ def test_text_is_read_kindly():
     assert as_measure(" nDCG@10 ") == lp.NDCG(k=10)
     assert as_measure("rbp(p=0.5)@10") == lp.RBP(p=0.5, k=10) == as_measure("rbp@10(p=0.5)")
     assert as_measure("ndcg(k=10)") == lp.NDCG(k=10)
+    assert str(lp.MAP(relevant=np.int64(2))) == "map(relevant=2)"
     assert lp.NDCG(gain=[0, 1, 3]) == lp.NDCG(gain=np.array([0, 1, 3]))
 
 
@@ -88,6 +89,8 @@ def test_text_is_read_kindly():
         ("rbp(p=2)", "between 0 and 1"),
         ("p", "needs a cut-off, e.g. 'p@10'"),
         ("", "no measure ''"),
+        ("ndcg@10@5", "two cut-offs"),
+        ("ndcg(k=5)@10", "two cut-offs"),
         (7, "expected a measure or its name"),
     ],
 )

@@ -241,7 +241,7 @@ def test_interpolate_clips_and_a_mixture_does_not():
     a, b = PARTS["newton"], PARTS["map"]
     assert lp.interpolate(a, b, lambda m: m - 1).weights(0) == [1.0, 0.0]
     assert lp.interpolate(a, b, lambda m: m - 1).weights(9) == [0.0, 1.0]
-    assert lp.Mixture([(lambda m: m - 1, a), (1.0, b)]).weights(9) == [8, 1.0]
+    assert lp.Mixture([(lambda m: m - 1, a), (np.float32(1.0), b)]).weights(9) == [8, 1.0]
 
 
 def test_a_plateau_moves_the_weight():
@@ -274,10 +274,14 @@ def test_a_guard_lowers_the_later_weights_and_raises_them_again():
     [
         (lambda: lp.Mixture([]), "at least one objective"),
         (lambda: lp.Mixture([(1.0, "ndcg")]), "expected an objective such as"),
-        (lambda: lp.Mixture([("much", PARTS["map"])]), "weight 0: expected a finite number or a schedule"),
+        (lambda: lp.Mixture([("much", PARTS["map"])]), "weight 0: expected a finite number from 0 on, or a schedule"),
         (lambda: lp.Mixture([(math.nan, PARTS["map"])]), "weight 0: expected a finite number"),
         (lambda: lp.Graded([PARTS["map"], PARTS["newton"]], weights=[0.5]), r"expected one a tier \(2\), got 1"),
         (lambda: lp.Graded([PARTS["map"], PARTS["newton"]], weights=[1, 0.3]), "sum to 1, got"),
+        (lambda: lp.Graded([]), "at least one tier"),
+        (lambda: lp.Mixture([(-1.0, PARTS["map"])]), "weight 0: expected a finite number from 0 on"),
+        (lambda: lp.Mixture([(lambda m: 2 - m, PARTS["map"])]).weights(3), "a weight is -1 at iteration 3"),
+        (lambda: lp.join([0.1, lp.on_plateau("map")], [5]), "use it alone"),
         (lambda: lp.Graded([lp.Mixture([(1, PARTS["map"])])]), "expected a tier such as"),
         (lambda: lp.LambdaRank("ndcg", cost=lp.Sigmoid(), step="newton"), "no second derivative"),
         (lambda: lp.Sigmoid(mu=99), "mu must be a number"),

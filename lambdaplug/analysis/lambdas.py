@@ -5,6 +5,7 @@ Each is a function of one ranking, and a small class that a recorder asks once a
 """
 
 import abc
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -36,7 +37,12 @@ __all__ = [
 
 
 def lambda_agreement(
-    a: Objective, b: Objective, scores: npt.ArrayLike, labels: npt.ArrayLike, group: npt.ArrayLike
+    a: Objective,
+    b: Objective,
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike,
+    iteration: int = 0,
 ) -> float:
     """The share of documents that both objectives push the same way, or that b leaves alone (Figure 2).
 
@@ -45,7 +51,7 @@ def lambda_agreement(
     0.0
     """
     queries = Queries(labels, group)
-    forces = [objective.differentiate(queries, scores)[0] for objective in (a, b)]
+    forces = [objective.differentiate(queries, scores, iteration)[0] for objective in (a, b)]
     return float(np.mean((np.sign(forces[0]) == np.sign(forces[1])) | (forces[1] == 0.0)))
 
 
@@ -60,6 +66,10 @@ def force_by_label(
     >>> {level: round(share, 3) for level, share in shares.items()}
     {0.0: 0.463, 1.0: 0.537}
     """
+    if not isinstance(objective, LambdaRank) or objective.labels is not None:
+        raise LambdaplugError(f"force_by_label: expected a LambdaRank of the data set's own labels, got {objective!r}.")
+    raw = copy.copy(objective)
+    raw.std = raw.unit = False  # each pass would be divided by a standard deviation of its own
     values = vector(labels, "labels")
     levels = np.unique(values)
     highly = levels[levels >= high]
@@ -74,7 +84,7 @@ def force_by_label(
             if other != mine:
                 weight = np.where(rows | (values == other), 1.0, 0.0)
                 queries = Queries(values, group, document_weight=weight)
-                force[other][rows] += objective.differentiate(queries, scores, dtype=np.float64)[0][rows]
+                force[other][rows] += raw.differentiate(queries, scores, dtype=np.float64)[0][rows]
     total = np.sum([np.abs(part) for part in force.values()], axis=0)
     pushed = total > 0
     return {
@@ -119,6 +129,10 @@ def effective_pairs(
     >>> [int(effective_pairs(LambdaRank(name), [3, 2, 1], [0, 1, 0], [3]).sum()) for name in ("ndcg", "mrr")]
     [2, 2]
     """
+    if not isinstance(objective, LambdaRank):
+        raise LambdaplugError(
+            f"effective_pairs: expected a LambdaRank, got {objective!r}; ask for each part of a mixture."
+        )
     queries = Queries(labels, group)
     values = vector(scores, "scores")
     order = queries.rank(values, 1)
@@ -127,7 +141,7 @@ def effective_pairs(
     cuts, counts = np.zeros(len(queries), dtype=np.int64), np.zeros(len(queries), dtype=np.int64)
     offsets = queries.offsets
     swap_kernel(objective.measure.swap_rows())(gain, discount, k, norm, offsets, 0, len(queries), order, rows, cuts)
-    count_kernel()(grade, np.empty(0), objective.measure.gained, offsets, order, cuts, rows, counts)
+    count_kernel()(grade, objective.measure.gained, offsets, order, cuts, rows, counts)
     return counts
 
 
@@ -149,6 +163,7 @@ class Moment(NamedTuple):
     before: Array | None  # the scores when last recorded
     labels: Array
     group: npt.NDArray[np.int64]
+    iteration: int = 0
 
 
 class Diagnostic(abc.ABC):
@@ -167,7 +182,9 @@ class Agreement(Diagnostic):
 
     def __call__(self, moment: Moment) -> dict[str, float]:
         return {
-            f"agreement: {name}": lambda_agreement(self.a, other, moment.scores, moment.labels, moment.group)
+            f"agreement: {name}": lambda_agreement(
+                self.a, other, moment.scores, moment.labels, moment.group, moment.iteration
+            )
             for name, other in self.others.items()
         }
 

@@ -1,6 +1,5 @@
 """One callback for both hosts: it tells an objective the iteration, and its watching schedules the validation metric."""
 
-import sys
 from collections.abc import Hashable
 from typing import Any
 
@@ -10,6 +9,7 @@ from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..objectives import Objective
 from ..objectives.mixture import Mixture
+from .calling import introduce
 
 __all__ = ["Callback", "callback", "with_callback"]
 
@@ -26,6 +26,11 @@ class Callback:
         self.order = -100  # LightGBM: before other callbacks; it wants an attribute of the instance
         self.trace: list[dict[str, float]] = []
         self._seen: Hashable = None
+        introduce(Callback)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        introduce(Callback)
 
     def tick(self, iteration: int, training: Hashable = "loop") -> None:
         """Tell the iteration by hand, in a loop of one's own over Booster.update."""
@@ -47,7 +52,7 @@ class Callback:
         if self.objective.clock is None or not isinstance(self.objective, Mixture):
             return
         memory = self.objective.clock.moment.memory
-        weights = self.objective.weights(iteration, memory)
+        weights = self.objective.watching.weights(iteration, memory)
         self.trace.append({"iteration": iteration, "weight": sum(weights[1:]), **values})
         for watcher in self._watchers:
             watcher.observe(values[str(watcher.metric)], memory)
@@ -62,7 +67,8 @@ class Callback:
             self._seen = None
         elif self._watchers:
             watched = Metric(list(dict.fromkeys(watcher.metric for watcher in self._watchers)))
-            metric = watched if self.metric is None else watched + self.metric
+            further = None if self.metric is None else self.metric.without(watched.names)
+            metric = watched if further is None else watched + further
             self._show(_lightgbm_values(boosters, metric, self.valid), env.iteration - 1)
         self._tick(env.iteration, training, data_sets)
 
@@ -118,9 +124,10 @@ def _lightgbm_values(boosters: list[Any], metric: Metric, valid: str | None) -> 
         if not sets or (valid is not None and valid not in sets):
             raise _missing(names[0], sets, "pass valid_sets=[...] to lgb.train (and valid= one of their names).")
         chosen = valid or sets[0]
-        for result in results:
-            if result[0] == chosen and result[1] in values:
-                values[result[1]].append(float(result[2]))
+        # LightGBM's own metric of the same name comes before ours.
+        latest = {result[1]: float(result[2]) for result in results if result[0] == chosen}
+        for name in names:
+            values[name].append(latest[name])
     return {name: float(np.mean(found)) for name, found in values.items()}
 
 
@@ -142,12 +149,8 @@ def callback(objective: Objective, valid: str | None = None, metric: Metric | No
 
     Needed where something inside the objective changes with the iteration, harmless elsewhere. One object serves one
     training at a time. Schedules that watch a metric (``lp.on_plateau``, ``lp.guard``) see it on the validation set
-    named ``valid``; default LightGBM's first and XGBoost's last. ``callback.trace`` has a row for every round then:
-    iteration, weight of the parts after the first, and the metrics: with XGBoost all that it evaluates, with LightGBM
+    named ``valid``; default LightGBM's first and XGBoost's last. ``callback.trace`` has a row for every round then
+    (LightGBM's last round has no round after it to look back, and is not there): iteration, weight of the parts after the first, and the metrics: with XGBoost all that it evaluates, with LightGBM
     the watched ones and those in ``metric``, such as ``lp.metric("cndcg@3", labels=valid_clicks)``.
     """
-    if "xgboost" in sys.modules:
-        from . import module
-
-        module("xgboost").accept(Callback)
     return Callback(objective, valid, metric)

@@ -5,11 +5,23 @@ all, and neither lets a custom metric say that higher is better. The caller's fr
 ``Booster.update``, a metric inside the loop over callbacks.
 """
 
+import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["calling"]
+__all__ = ["calling", "introduce"]
+
+
+def introduce(callback: type) -> None:
+    """Have XGBoost take this class for one of its callbacks: it has all their methods, but cannot be a subclass.
+
+    XGBoost is imported for it only where nobody has imported LightGBM, which is then not the host.
+    """
+    known = "xgboost" in sys.modules
+    if known or ("lightgbm" not in sys.modules and importlib.util.find_spec("xgboost") is not None):
+        importlib.import_module("xgboost").callback.TrainingCallback.register(callback)
 
 
 def calling(method: Callable[..., Any]) -> Any:

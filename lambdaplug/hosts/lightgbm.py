@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import LambdaplugError
+from ..evaluation import Metric
 from ..objectives import Objective
 from ..queries import DataSet, Queries
 from .callback import with_callback
@@ -107,16 +108,27 @@ def _original_rows(data: lgb.Dataset) -> tuple[npt.NDArray[np.int64] | None, int
 
 
 class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
-    """``lightgbm.LGBMRanker`` with a lambdaplug objective: ``LGBMRanker(objective=lp.LambdaRank("map"))``."""
+    """``lightgbm.LGBMRanker`` with a lambdaplug objective: ``LGBMRanker(objective=lp.LambdaRank("map"))``.
+
+    Evaluates by the measure trained for, unless ``eval_metric`` or ``metric`` says otherwise.
+    """
 
     def _process_params(self, stage: str) -> dict[str, Any]:
         # The parent wraps a callable so that it sees arrays; given the Dataset, the objective reads it once.
         parameters: dict[str, Any] = super()._process_params(stage)
         if stage == "fit" and isinstance(self._objective, Objective):
             parameters["objective"] = self._objective
+            if not self._names_metric():
+                parameters["metric"] = []  # the parent's own ndcg, which dies of float labels, was not asked for
         return parameters
+
+    def _names_metric(self) -> bool:
+        return any(self.get_params().get(name) for name in ("metric", "metrics", "metric_types"))
 
     @functools.wraps(lgb.LGBMRanker.fit)
     def fit(self, *args: Any, callbacks: list[Any] | None = None, **kwargs: Any) -> "LGBMRanker":
+        ours = isinstance(self.objective, Objective) and self.objective.target is not None
+        if ours and kwargs.get("eval_metric") is None and not self._names_metric():
+            kwargs["eval_metric"] = Metric([self.objective.target])
         super().fit(*args, callbacks=with_callback(self.objective, callbacks), **kwargs)
         return self

@@ -1,7 +1,6 @@
 """Diagnostics over the rounds of a live training: a callback for both hosts."""
 
 import importlib
-import sys
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 from ..analysis.lambdas import Diagnostic, Moment
 from ..errors import LambdaplugError
 from ..queries import Array, Queries
+from .calling import introduce
 
 __all__ = ["Recorder", "record"]
 
@@ -27,6 +27,7 @@ class Recorder:
         self._values: list[dict[str, float]] = []
         self._before: Array | None = None
         self._matrix: Any = None
+        introduce(Recorder)
 
     @property
     def values(self) -> dict[str, Array]:
@@ -36,7 +37,7 @@ class Recorder:
 
     def _record(self, iteration: int, scores: npt.ArrayLike) -> None:
         values = np.asarray(scores, dtype=np.float64)
-        moment = Moment(values, self._before, self.queries.labels, self.queries.sizes)
+        moment = Moment(values, self._before, self.queries.labels, self.queries.sizes, iteration)
         self._values.append({name: value for ask in self.diagnostics for name, value in ask(moment).items()})
         self.iterations.append(iteration)
         self._before = values
@@ -90,8 +91,4 @@ def record(X: Any, labels: npt.ArrayLike, group: npt.ArrayLike, *diagnostics: Di
         raise LambdaplugError("record: name at least one diagnostic, e.g. lp.analysis.TopLabels(3).")
     if every < 1:
         raise LambdaplugError(f"record: every must be from 1 on, got {every!r}.")
-    if "xgboost" in sys.modules:
-        from . import module
-
-        module("xgboost").accept(Recorder)
     return Recorder(X, Queries(labels, group), diagnostics, every)

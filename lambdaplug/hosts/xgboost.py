@@ -13,15 +13,21 @@ from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..objectives import Objective
 from ..queries import DataSet, Queries
-from .callback import with_callback
-from .calling import calling
+from ..rows import sizes_of
+from .callback import Callback, with_callback
+from .calling import calling, introduce
+from .recorder import Recorder
 
-__all__ = ["XGBRanker", "accept", "read"]
+__all__ = ["XGBRanker", "read"]
 
 Raw = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
 _known: "weakref.WeakKeyDictionary[xgb.DMatrix, tuple[Raw, Queries]]" = weakref.WeakKeyDictionary()
 _threads: "weakref.WeakKeyDictionary[xgb.Booster, int]" = weakref.WeakKeyDictionary()
+
+
+introduce(Callback)
+introduce(Recorder)
 
 
 def read(data: xgb.DMatrix) -> DataSet:
@@ -66,11 +72,6 @@ def _queries(
         )
     group = np.diff(bounds.astype(np.int64)) if bounds.size > 1 else None
     return Queries(labels.reshape(rows), group, query_weight=weight if weight.size else None)
-
-
-def accept(callback: type) -> None:
-    """Have XGBoost take this class for one of its callbacks; it has all their methods."""
-    xgb.callback.TrainingCallback.register(callback)
 
 
 def _maximise(names: list[str]) -> None:
@@ -161,9 +162,7 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
         metric = _metric_of(self.objective, self.eval_metric)
         if metric is None:
             return float(super().score(X, y))
-        ids = np.asarray(X["qid"])
-        starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
-        group = np.diff(np.append(starts, len(ids)))
+        group = sizes_of(X["qid"])
         return float(metric.report(Queries(y, group), self.predict(X), self.n_jobs, with_direction=False)[-1][1])
 
 

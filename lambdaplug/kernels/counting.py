@@ -11,15 +11,13 @@ __all__ = ["count_kernel"]
 
 @functools.cache
 def count_kernel() -> Callable[..., None]:
-    """``kernel(grade, tier, gained, offsets, order, cuts, rows, counts)``: pairs with an order and a delta, by query.
+    """``kernel(grade, gained, offsets, order, cuts, rows, counts)``: pairs with an order and a delta, by query.
 
     ``rows`` and ``cuts`` are what the swap kernel made of all queries.
     """
     stamp = sources_stamp()
 
-    def kernel(
-        grade: Any, tier: Any, gained: bool, offsets: Any, order: Any, cuts: Any, rows: Any, counts: Any
-    ) -> None:
+    def kernel(grade: Any, gained: bool, offsets: Any, order: Any, cuts: Any, rows: Any, counts: Any) -> None:
         _ = stamp
         for query in range(len(offsets) - 1):
             start = offsets[query]
@@ -30,11 +28,10 @@ def count_kernel() -> Callable[..., None]:
                 for j in range(i + 1, n):
                     lower = start + order[start + j]
                     ordered = grade[upper] > grade[lower] or grade[upper] < grade[lower]
-                    together = tier.size == 0 or tier[upper] == tier[lower]
                     differs = rows[1, start + i] != rows[2, start + j]
                     if gained:
                         differs = differs and rows[0, start + i] != rows[0, start + j]
-                    count += 1 if ordered and together and differs else 0
+                    count += 1 if ordered and differs else 0
             counts[query] = count
 
     return compile_kernel(kernel)

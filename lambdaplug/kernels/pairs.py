@@ -80,6 +80,9 @@ def stage_kernel() -> Callable[..., None]:
             low = start - offsets[first]
             padded = low + PADDING * (query - first)
             top = scores[start + order[start]]
+            least = rows[0, low]  # only differences of gains matter: without their common part they fit float32
+            for r in range(n):
+                least = min(least, rows[0, low + r])
             wide[query - first] = not (sigma * (top - scores[start + order[start + n - 1]]) <= fast_spread)
             for r in range(n):
                 row = start + order[start + r]
@@ -89,7 +92,7 @@ def stage_kernel() -> Callable[..., None]:
                 rows[5, at] = grade[row]
                 fast[0, to] = np.exp(sigma * (scores[row] - top))
                 fast[1, to] = grade[row]
-                fast[2, to] = rows[0, at]
+                fast[2, to] = rows[0, at] - least
                 upper = np.float32(rows[1, at])
                 fast[3, to] = upper
                 fast[4, to] = rows[1, at] - upper

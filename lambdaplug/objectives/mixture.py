@@ -89,9 +89,21 @@ class Mixture(Objective):
         deeper = [watcher for _, part in self.parts if isinstance(part, Mixture) for watcher in part.watchers]
         return tuple(dict.fromkeys((*own, *inside, *deeper)))
 
+    @property
+    def watching(self) -> "Mixture":
+        """The outermost mixture in here whose own weights follow a metric; itself if none does."""
+        if self.guard or any(isinstance(weight, OnPlateau) for weight, _ in self.parts):
+            return self
+        inner = [part for _, part in self.parts if isinstance(part, Mixture) and part.watchers]
+        return inner[0].watching if inner else self
+
     def weights(self, iteration: int = 0, memory: dict[Any, Any] | None = None) -> list[float]:
         """The parts' weights at this iteration."""
         weights = [at(weight, iteration, memory) for weight, _ in self.parts]
+        if min(weights) < 0.0:
+            raise LambdaplugError(
+                f"{self!r}: a weight is {min(weights):g} at iteration {iteration}; weights start at 0."
+            )
         if self.guard is not None:
             share = self.guard.value(memory)
             later = [weight * share for weight in weights[1:]]
@@ -160,6 +172,8 @@ class Graded(Mixture):
         for tier in tiers:
             if not isinstance(tier, LambdaRank):
                 raise LambdaplugError(f"Graded: expected a tier such as lp.LambdaRank('ndcg'), got {tier!r}.")
+        if not tiers:
+            raise LambdaplugError("Graded: expected at least one tier.")
         if weights is None:
             weights = [1.0 / len(tiers)] * len(tiers)
         if len(weights) != len(tiers):
