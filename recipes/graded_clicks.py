@@ -84,6 +84,13 @@ def real_data():
     return path if path.exists() else None
 
 
+def compare(values, baseline):
+    """Mean difference in points, its 95 % interval and the p-value of a paired t-test over queries."""
+    d = 100 * (values - baseline)
+    result = stats.ttest_1samp(d[~np.isnan(d)], 0.0)
+    return float(np.nanmean(d)), *map(float, result.confidence_interval(0.95)), float(result.pvalue)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="a .npz file; default: generated data, and techno2020_clicks where it is found")
@@ -125,23 +132,26 @@ def study(parts, rounds, weights, pareto, agreeing):
     test = {w: measure(model, test_part, test_clicks) for w, model in models.items()}
     chosen = max(weights, key=lambda w: mean(valid[w]["ndcg@3"]))  # as in the paper
 
-    rows, verdict = {}, {}
+    sweep = {}
+    for w in weights:
+        sweep[f"{w:g}{' <- chosen by validation NDCG@3' if w == chosen else ''}"] = [
+            "{:+.2f} ({:+.2f} to {:+.2f})".format(*compare(test[w][name], test[0.0][name])[:3])
+            for name in ("ndcg@3", "cndcg@3")
+        ]
+    print(pd.DataFrame(sweep, index=["NDCG@3, points (95 % interval)", "CNDCG@3"]).T.to_string())
+
+    rows = {}
     for kind in ("ndcg", "cndcg"):
         names = [f"{kind}@{k}" for k in CUTS]
-        differences = {name: test[chosen][name] - test[0.0][name] for name in names}
-        tests = {name: stats.ttest_1samp(d[~np.isnan(d)], 0.0) for name, d in differences.items()}
+        marks = ["*" if compare(test[chosen][name], test[0.0][name])[3] < 0.05 else " " for name in names]
         rows[f"{kind.upper()} baseline"] = [f"{100 * mean(test[0.0][name]):.2f} " for name in names]
         rows[f"{kind.upper()} graded"] = [
-            f"{100 * mean(test[chosen][name]):.2f}{'*' if tests[name].pvalue < 0.05 else ' '}" for name in names
+            f"{100 * mean(test[chosen][name]):.2f}{mark}" for name, mark in zip(names, marks, strict=True)
         ]
-        low, high = tests[f"{kind}@3"].confidence_interval(0.95)
-        gain = 100 * np.nanmean(differences[f"{kind}@3"])
-        verdict[kind] = (100 * low, 100 * high)
-        print(f"{kind.upper()}@3: {gain:+.2f} points, 95 % interval {100 * low:+.2f} to {100 * high:+.2f}")
-    print(f"w = {chosen:g} of {weights}, chosen by validation NDCG@3")
     print(pd.DataFrame(rows, index=[f"@{k}" for k in CUTS]).T.to_string())
     print("* differs from the baseline, paired t-test at 95 %")
-    confirmed = verdict["cndcg"][0] > 0 and verdict["ndcg"][1] > 0
+    clicks, relevance = (compare(test[chosen][name], test[0.0][name]) for name in ("cndcg@3", "ndcg@3"))
+    confirmed = clicks[1] > 0 and relevance[2] > 0
     print(
         f"The paper's finding (clicks rise, no significant loss of NDCG) is {'' if confirmed else 'NOT '}confirmed here."
     )
