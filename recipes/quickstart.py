@@ -71,7 +71,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="a LETOR / SVMLight file with query ids; default: generated data")
     parser.add_argument("--relevant", type=float, help="lowest relevant label; default 2 for generated data, else 1")
-    parser.add_argument("--rounds", type=int, default=300, help="at most so many trees (early stopping)")
+    parser.add_argument("--rounds", type=int, default=200, help="at most so many trees (early stopping)")
     parser.add_argument("--quick", action="store_true", help="less data and fewer trees")
     parser.add_argument("--plot", default="quickstart.png", help="where the bar chart goes")
     options = parser.parse_args()
