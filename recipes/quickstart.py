@@ -76,7 +76,7 @@ def main():
     parser.add_argument("--plot", default="quickstart.png", help="where the bar chart goes")
     options = parser.parse_args()
 
-    data = load(options.data) if options.data else lp.data.cubic(150 if options.quick else 600, noise=0.3)
+    data = load(options.data) if options.data else lp.data.cubic(150 if options.quick else 450, noise=0.3)
     relevant = options.relevant or (1 if options.data else 2)
     train, valid, test = data.split(0.6, 0.2, 0.2)
     rounds = min(options.rounds, 20) if options.quick else options.rounds
