@@ -158,7 +158,7 @@ def main():
     recorder.plot(axes[0, 0], "force").set(title="force on labels 3 and 4, by the other label (Figure 3a)")
     recorder.plot(axes[0, 1], "label").set(title="labels in the top 3 (Figure 3b)")
     recorder.plot(axes[0, 2], "changed").set(title="rank changes and training NDCG@3 (Figure 4)")
-    axes[0, 2].plot(recorder.iterations, recorder.values["ndcg@3"], label="training NDCG@3")
+    axes[0, 2].plot(recorder.curves.iterations, recorder.curves["ndcg@3"], label="training NDCG@3")
     axes[0, 2].legend(fontsize="small")
     for kind, etas in RATES.items():
         for eta in etas:

@@ -18,12 +18,19 @@ def data():
 def test_agreement_counts_equal_signs_and_documents_left_alone():
     labels, group = [2, 1, 0, 0], [4]
     judged = lp.LambdaRank("ndcg")
-    assert analysis.lambda_agreement(judged, judged, np.zeros(4), labels, group) == 1.0
+    assert analysis.lambda_agreement(judged, judged, np.zeros(4), labels, group)["agreement"].tolist() == [1.0]
     # Clicks on the first two the other way round: pairs (0, 1) only, the rest is left alone.
     clicks = lp.LambdaRank("cndcg", labels=[0.5, 1.0, 0.0, 0.0], ignore_zero=True)
     signs = [np.sign(o.gradients([0.0, 1.0, 2.0, 3.0], labels, group)[0]) for o in (judged, clicks)]
     expected = np.mean((signs[0] == signs[1]) | (signs[1] == 0))
-    assert analysis.lambda_agreement(judged, clicks, [0.0, 1.0, 2.0, 3.0], labels, group) == expected < 1.0
+    rounds = [[0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 3.0]]
+    found = analysis.lambda_agreement(judged, {"clicks": clicks, "itself": judged}, rounds, labels, group, [5, 10])
+    assert found["agreement: clicks"].tolist() == [expected, expected]
+    assert expected < 1.0
+    assert found["agreement: itself"].tolist() == [1.0, 1.0]
+    assert found.iterations.tolist() == [5, 10]
+    with pytest.raises(lp.LambdaplugError, match=r"expected 1 rounds of 4 rows, got \(2, 4\)"):
+        analysis.lambda_agreement(judged, clicks, rounds, labels, group, [5])
 
 
 def test_force_by_label_adds_up_the_pairs():
@@ -44,15 +51,13 @@ def test_force_by_label_adds_up_the_pairs():
             shares[other] = shares.get(other, 0.0) + abs(force) / total
         totals[i] = total
     expected = {level: share / len(totals) for level, share in shares.items()}
-    found = analysis.force_by_label(lp.LambdaRank("ndcg"), scores, labels, [5])
-    assert found == pytest.approx(expected, rel=1e-5)
-    assert sum(found.values()) == pytest.approx(1.0)
-    stepped = analysis.force_by_label(lp.LambdaRank("ndcg", step="gradient"), scores, labels, [5])
-    assert stepped == pytest.approx(expected, rel=1e-5)  # a query's scale is no share
+    for objective in (lp.LambdaRank("ndcg"), lp.LambdaRank("ndcg", step="gradient")):  # a query's scale is no share
+        found = analysis.force_by_label(objective, scores, labels, [5])
+        shares = {float(name.rpartition(" ")[2]): share[0] for name, share in found.items()}
+        assert shares == pytest.approx(expected, rel=1e-5)
+        assert sum(shares.values()) == pytest.approx(1.0)
     with pytest.raises(lp.LambdaplugError, match="own labels"):
         analysis.force_by_label(lp.LambdaRank("ndcg", labels=labels), scores, labels, [5])
-    with pytest.raises(lp.LambdaplugError, match="expected a LambdaRank"):
-        analysis.effective_pairs(lp.Graded([lp.LambdaRank("ndcg")]), scores, labels, [5])
     with pytest.raises(lp.LambdaplugError, match="no label is 9 or more"):
         analysis.force_by_label(lp.LambdaRank("ndcg"), scores, labels, [5], high=9)
 
@@ -67,22 +72,74 @@ def test_effective_pairs_are_those_with_a_delta():
             for a in range(12)
             for b in range(a + 1, 12)
         )
-        assert analysis.effective_pairs(lp.LambdaRank(name), scores, labels, [12]).tolist() == [expected], name
+        found = analysis.effective_pairs(lp.LambdaRank(name), scores, labels, [12])
+        assert found[f"effective pairs: {name}"].tolist() == [expected], name
+
+
+def test_effective_pairs_of_a_tier_are_equal_in_the_tiers_above():
+    rng = np.random.default_rng(0)
+    group = [12, 0, 1, 9]
+    scores, labels, clicks = rng.normal(size=22), rng.integers(0, 3, 22), rng.integers(0, 3, 22) / 2
+    clicks[3] = np.nan
+    tiers = [lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels=clicks), lp.LambdaRank("dcg", labels=np.arange(22))]
+    objective = lp.Mixture([(0.5, lp.Graded(tiers)), (0.5, lp.LambdaRank("ndcg"))])
+    counts = analysis.count_pairs(objective, scores, lp.queries.Queries(labels, group))
+    pairs = [(i, j) for low, high in ((0, 12), (13, 22)) for i in range(low, high) for j in range(i + 1, high)]
+    judged = sum(labels[i] != labels[j] for i, j in pairs)
+    clicked = sum(labels[i] == labels[j] and abs(clicks[i] - clicks[j]) > 0 for i, j in pairs)
+    rest = sum(labels[i] == labels[j] and clicks[i] == clicks[j] for i, j in pairs)
+    assert {name: int(count.sum()) for name, count in counts.items()} == {
+        "ndcg": judged,
+        "cndcg": clicked,
+        "dcg": rest,
+        "ndcg (4)": judged,
+    }
+    assert counts["ndcg"].tolist()[1:3] == [0, 0]
 
 
 def test_the_papers_order_of_effective_pairs(data):
     scores = np.random.default_rng(1).normal(size=len(data.labels))
     counts = [
-        analysis.effective_pairs(lp.LambdaRank(name), scores, data.labels, data.group).sum()
+        analysis.effective_pairs(lp.LambdaRank(name), scores, data.labels, data.group)[f"effective pairs: {name}"][0]
         for name in ("ndcg", "ndcg@10", "map(relevant=2)", "mrr(relevant=2)")
     ]
     assert counts == sorted(counts, reverse=True)
 
 
 def test_rank_changes_and_top_labels():
-    assert analysis.rank_changes([3, 2, 1, 0], [2, 3, 1, 0], [4], k=2) == (1.0, 0.5)
-    assert analysis.rank_changes([1, 0, 1, 0], [1, 0, 0, 1], [2, 2], k=1) == (0.5, 0.5)
-    assert analysis.top_labels([1, 2, 3, 1, 2], [0, 1, 2, 0, 1], [3, 2], k=1) == {0.0: 0.0, 1.0: 0.5, 2.0: 0.5}
+    changes = analysis.rank_changes([[3, 2, 1, 0], [2, 3, 1, 0]], [4], k=2)
+    assert [values[1] for values in changes.values()] == [1.0, 0.5]
+    changes = analysis.rank_changes([[1, 0, 1, 0], [1, 0, 0, 1], [1, 0, 0, 1]], [2, 2], k=1)
+    assert [values[1:].tolist() for values in changes.values()] == [[0.5, 0.0], [0.5, 0.0]]
+    shares = analysis.top_labels([1, 2, 3, 1, 2], [0, 1, 2, 0, 1], [3, 2], k=1)
+    assert {name: value[0] for name, value in shares.items()} == {
+        "label 0 in the top 1": 0.0,
+        "label 1 in the top 1": 0.5,
+        "label 2 in the top 1": 0.5,
+    }
+
+
+def test_every_diagnostic_plots(data):
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    objective = lp.LambdaRank("ndcg")
+    rounds = np.random.default_rng(0).normal(size=(3, len(data.labels)))
+    given = (data.labels, data.group)
+    for curves, lines in (
+        (analysis.lambda_agreement(objective, lp.LambdaRank("map"), rounds, *given), 1),
+        (analysis.force_by_label(objective, rounds, *given), 5),
+        (analysis.top_labels(rounds, *given), 5),
+        (analysis.rank_changes(rounds, data.group), 2),
+        (analysis.effective_pairs(objective, rounds, *given), 1),
+    ):
+        axes = curves.plot()
+        assert len(axes.lines) == lines
+        np.testing.assert_array_equal(axes.lines[0].get_ydata(), next(iter(curves.values())))
+    bars = analysis.top_labels(rounds[0], *given).plot(names="label 4")
+    assert [patch.get_width() for patch in bars.patches] == analysis.top_labels(rounds[0], *given)[
+        "label 4 in the top 3"
+    ].tolist()
 
 
 @pytest.mark.parametrize("host", ["lightgbm", "xgboost"])
@@ -103,14 +160,14 @@ def test_a_recorder_follows_a_live_training(host, data, tmp_path):
     if host == "lightgbm":
         made = lgb.Dataset(data.X, data.labels, group=data.group)
         parameters = {"objective": objective, "verbose": -1, "num_leaves": 7, "min_data_in_leaf": 5, "num_threads": 1}
-        model = lgb.train(parameters, made, 9, callbacks=[recorder])
+        model = lgb.train(parameters, made, 8, callbacks=[recorder])
         at_eight = model.predict(data.X, num_iteration=8)
     else:
         made = xgb.DMatrix(data.X, data.labels, qid=data.qid)
-        model = xgb.train({"min_child_weight": 0, "nthread": 1}, made, 9, obj=objective, callbacks=[recorder])
+        model = xgb.train({"min_child_weight": 0, "nthread": 1}, made, 8, obj=objective, callbacks=[recorder])
         at_eight = model.predict(xgb.DMatrix(data.X), iteration_range=(0, 8))
-    assert recorder.iterations == [2, 4, 6, 8]
-    values = recorder.values
+    values = recorder.curves
+    assert values.iterations.tolist() == [2, 4, 6, 8]
     expected = lp.evaluate("ndcg@3", data.labels, at_eight, data.group)["ndcg@3"]
     assert values["ndcg@3"][-1] == pytest.approx(expected, abs=1e-6)
     assert values["ndcg@3"][-1] > values["ndcg@3"][0]

@@ -1,31 +1,17 @@
 """What an objective does to a ranking, in numbers and plots."""
 
-from .lambdas import (
-    Agreement,
-    Diagnostic,
-    EffectivePairs,
-    ForceByLabel,
-    Measured,
-    RankChanges,
-    TopLabels,
-    effective_pairs,
-    force_by_label,
-    lambda_agreement,
-    rank_changes,
-    top_labels,
-)
-
-__all__ = [
-    "Agreement",
-    "Diagnostic",
-    "EffectivePairs",
-    "ForceByLabel",
-    "Measured",
-    "RankChanges",
-    "TopLabels",
-    "effective_pairs",
-    "force_by_label",
-    "lambda_agreement",
-    "rank_changes",
-    "top_labels",
-]
+from .curves import Curves as Curves
+from .lambdas import Agreement as Agreement
+from .lambdas import Diagnostic as Diagnostic
+from .lambdas import EffectivePairs as EffectivePairs
+from .lambdas import ForceByLabel as ForceByLabel
+from .lambdas import Measured as Measured
+from .lambdas import Moment as Moment
+from .lambdas import RankChanges as RankChanges
+from .lambdas import TopLabels as TopLabels
+from .lambdas import count_pairs as count_pairs
+from .lambdas import effective_pairs as effective_pairs
+from .lambdas import force_by_label as force_by_label
+from .lambdas import lambda_agreement as lambda_agreement
+from .lambdas import rank_changes as rank_changes
+from .lambdas import top_labels as top_labels

@@ -1,12 +1,13 @@
 """Diagnostics of lambda gradients (Svore, Volkovs, Burges 2011, Figures 2-4; Donmez et al. 2009, effective pairs).
 
-Each is a function of one ranking, and a small class that a recorder asks once a round of a live training
-(``lp.record``). Their results are arrays; the recorder plots them over the rounds.
+Each is a small class that is asked once a round, and a function that asks it of given scores: those of one ranking, or
+of several rounds, one row each. Both return :class:`Curves`: arrays by name, with a plot. ``lp.record`` asks them of a
+training while it runs.
 """
 
 import abc
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ from ..errors import LambdaplugError
 from ..evaluation import per_query_values
 from ..kernels import count_kernel, swap_kernel
 from ..measures import Measure, as_measure
-from ..objectives import LambdaRank, Objective
+from ..objectives import LambdaRank, Mixture, Objective
 from ..queries import Array, Queries, vector
+from .curves import Curves
 
 __all__ = [
     "Agreement",
@@ -26,8 +28,10 @@ __all__ = [
     "EffectivePairs",
     "ForceByLabel",
     "Measured",
+    "Moment",
     "RankChanges",
     "TopLabels",
+    "count_pairs",
     "effective_pairs",
     "force_by_label",
     "lambda_agreement",
@@ -36,204 +40,135 @@ __all__ = [
 ]
 
 
-def lambda_agreement(
-    a: Objective,
-    b: Objective,
-    scores: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    iteration: int = 0,
-) -> float:
-    """The share of documents that both objectives push the same way, or that b leaves alone (Figure 2).
-
-    >>> both = LambdaRank("ndcg"), LambdaRank("ndcg", labels=[0, 1])
-    >>> lambda_agreement(*both, scores=[0, 0], labels=[1, 0], group=[2])
-    0.0
-    """
-    queries = Queries(labels, group)
-    forces = [objective.differentiate(queries, scores, iteration)[0] for objective in (a, b)]
-    return float(np.mean((np.sign(forces[0]) == np.sign(forces[1])) | (forces[1] == 0.0)))
-
-
-def force_by_label(
-    objective: LambdaRank, scores: npt.ArrayLike, labels: npt.ArrayLike, group: npt.ArrayLike, high: float = 3
-) -> dict[float, float]:
-    """From whom a highly relevant document's force comes: by the other document's label, the mean share (Eq. 11).
-
-    The pairs between two labels are picked out by document weights, so this is the objective's own force.
-
-    >>> shares = force_by_label(LambdaRank("ndcg"), [0, 0, 0], [3, 0, 1], [3])
-    >>> {level: round(share, 3) for level, share in shares.items()}
-    {0.0: 0.463, 1.0: 0.537}
-    """
-    if not isinstance(objective, LambdaRank) or objective.labels is not None:
-        raise LambdaplugError(f"force_by_label: expected a LambdaRank of the data set's own labels, got {objective!r}.")
-    raw = copy.copy(objective)
-    raw.std = raw.unit = False  # each pass would be divided by a standard deviation of its own
-    values = vector(labels, "labels")
-    levels = np.unique(values)
-    highly = levels[levels >= high]
-    if not len(highly):
-        raise LambdaplugError(
-            f"force_by_label: no label is {high:g} or more; the largest is {values.max(initial=0):g}."
-        )
-    force = {level: np.zeros(len(values)) for level in levels.tolist()}
-    for mine in highly.tolist():
-        rows = values == mine
-        for other in levels.tolist():
-            if other != mine:
-                weight = np.where(rows | (values == other), 1.0, 0.0)
-                queries = Queries(values, group, document_weight=weight)
-                force[other][rows] += raw.differentiate(queries, scores, dtype=np.float64)[0][rows]
-    total = np.sum([np.abs(part) for part in force.values()], axis=0)
-    pushed = total > 0
-    return {
-        level: float(np.mean(np.abs(part[pushed]) / total[pushed])) if pushed.any() else 0.0
-        for level, part in force.items()
-        if part.any()
-    }
-
-
-def top_labels(scores: npt.ArrayLike, labels: npt.ArrayLike, group: npt.ArrayLike, k: int = 3) -> dict[float, float]:
-    """The shares of the labels among the documents ranked in the top k (Figure 3b).
-
-    >>> top_labels([3, 2, 1], [0, 4, 1], [3], k=2)
-    {0.0: 0.5, 1.0: 0.0, 4.0: 0.5}
-    """
-    queries = Queries(labels, group)
-    top = _ranked_rows(queries, scores)[_ranks(queries) < k]
-    levels = np.unique(queries.labels)
-    found = queries.labels[top]
-    return {level: float(np.mean(found == level)) for level in levels.tolist()}
-
-
-def rank_changes(before: npt.ArrayLike, after: npt.ArrayLike, group: npt.ArrayLike, k: int = 3) -> tuple[float, float]:
-    """The shares of the top k places, and of all places, that hold another document than before (Figure 4).
-
-    >>> rank_changes([3, 2, 1, 0], [3, 2, 0, 1], [4], k=2)
-    (0.0, 0.5)
-    """
-    sizes = np.asarray(group)
-    queries = Queries(np.zeros(int(sizes.sum())), sizes)
-    moved = _ranked_rows(queries, before) != _ranked_rows(queries, after)
-    if not len(moved):
-        return 0.0, 0.0
-    return float(np.mean(moved[_ranks(queries) < k])), float(np.mean(moved))
-
-
-def effective_pairs(
-    objective: LambdaRank, scores: npt.ArrayLike, labels: npt.ArrayLike, group: npt.ArrayLike
-) -> npt.NDArray[np.int64]:
-    """The number of pairs of each query that exert a force. Few of them, little to learn from.
-
-    >>> [int(effective_pairs(LambdaRank(name), [3, 2, 1], [0, 1, 0], [3]).sum()) for name in ("ndcg", "mrr")]
-    [2, 2]
-    """
-    if not isinstance(objective, LambdaRank):
-        raise LambdaplugError(
-            f"effective_pairs: expected a LambdaRank, got {objective!r}; ask for each part of a mixture."
-        )
-    queries = Queries(labels, group)
-    values = vector(scores, "scores")
-    order = queries.rank(values, 1)
-    gain, grade, norm, discount, k = objective.prepared(queries)
-    rows = np.zeros((4, len(values)))
-    cuts, counts = np.zeros(len(queries), dtype=np.int64), np.zeros(len(queries), dtype=np.int64)
-    offsets = queries.offsets
-    swap_kernel(objective.measure.swap_rows())(gain, discount, k, norm, offsets, 0, len(queries), order, rows, cuts)
-    count_kernel()(grade, objective.measure.gained, offsets, order, cuts, rows, counts)
-    return counts
-
-
-def _ranked_rows(queries: Queries, scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    return np.repeat(queries.offsets[:-1], queries.sizes) + queries.rank(vector(scores, "scores"), 1)
-
-
-def _ranks(queries: Queries) -> npt.NDArray[np.int64]:
-    return np.arange(queries.offsets[-1]) - np.repeat(queries.offsets[:-1], queries.sizes)
-
-
-# --- once a round of a live training -----------------------------------------------------------------------------
-
-
 class Moment(NamedTuple):
     """The state of a model at one round."""
 
+    queries: Queries
     scores: Array
-    before: Array | None  # the scores when last recorded
-    labels: Array
-    group: npt.NDArray[np.int64]
+    before: Array | None = None  # the scores when last asked
     iteration: int = 0
 
 
 class Diagnostic(abc.ABC):
-    """Something a recorder asks of every recorded round: one number for each name."""
+    """Something to ask of a round: one number for each name."""
 
     @abc.abstractmethod
     def __call__(self, moment: Moment) -> dict[str, float]: ...
 
+    def over(self, scores: npt.ArrayLike, queries: Queries, iterations: npt.ArrayLike | None = None) -> Curves:
+        """Ask it of scores, one row a round (or one round's alone); ``iterations`` numbers the rounds, default 0 on."""
+        rounds = np.atleast_2d(np.asarray(scores, dtype=np.float64))
+        numbers = np.arange(len(rounds)) if iterations is None else np.atleast_1d(np.asarray(iterations))
+        expected = (len(numbers), len(queries.labels))
+        if rounds.shape != expected:
+            raise LambdaplugError(f"scores: expected {expected[0]} rounds of {expected[1]} rows, got {rounds.shape}.")
+        befores = [None, *rounds[:-1]]
+        moments = [Moment(queries, *round) for round in zip(rounds, befores, numbers.tolist(), strict=True)]
+        return Curves(numbers, [self(moment) for moment in moments])
+
 
 @dataclass(frozen=True)
 class Agreement(Diagnostic):
-    """``lambda_agreement`` of a with each of several named others."""
+    """The share of documents that a and another objective push the same way, or that the other leaves alone (Figure 2).
+
+    ``others``: one objective, or several by name.
+    """
 
     a: Objective
-    others: dict[str, Objective]
+    others: Objective | Mapping[str, Objective]
 
     def __call__(self, moment: Moment) -> dict[str, float]:
-        return {
-            f"agreement: {name}": lambda_agreement(
-                self.a, other, moment.scores, moment.labels, moment.group, moment.iteration
-            )
-            for name, other in self.others.items()
-        }
+        named = {"agreement": self.others} if isinstance(self.others, Objective) else self.others
+        prefix = "" if isinstance(self.others, Objective) else "agreement: "
+        mine = np.sign(self._force(self.a, moment))
+        forces = {name: np.sign(self._force(other, moment)) for name, other in named.items()}
+        return {prefix + name: float(np.mean((mine == force) | (force == 0.0))) for name, force in forces.items()}
+
+    @staticmethod
+    def _force(objective: Objective, moment: Moment) -> Any:
+        return objective.differentiate(moment.queries, moment.scores, moment.iteration)[0]
 
 
 @dataclass(frozen=True)
 class ForceByLabel(Diagnostic):
-    """``force_by_label`` of an objective."""
+    """From whom a highly relevant document's force comes: by the other document's label, the mean share (Eq. 11).
+
+    The pairs between two labels are picked out by document weights, so this is the objective's own force.
+    """
 
     objective: LambdaRank
     high: float = 3
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.objective, LambdaRank) or self.objective.labels is not None:
+            raise LambdaplugError(
+                f"force_by_label: expected a LambdaRank of the data set's own labels, got {self.objective!r}."
+            )
+
     def __call__(self, moment: Moment) -> dict[str, float]:
-        shares = force_by_label(self.objective, moment.scores, moment.labels, moment.group, self.high)
-        return {f"force from label {level:g}": share for level, share in shares.items()}
+        raw = copy.copy(self.objective)
+        raw.std = raw.unit = False  # each pass would be divided by a standard deviation of its own
+        values = moment.queries.labels
+        levels = np.unique(values)
+        highly = levels[levels >= self.high]
+        if not len(highly):
+            raise LambdaplugError(
+                f"force_by_label: no label is {self.high:g} or more; the largest is {values.max(initial=0):g}."
+            )
+        force = {level: np.zeros(len(values)) for level in levels.tolist()}
+        for mine in highly.tolist():
+            rows = values == mine
+            for other in levels.tolist():
+                if other != mine:
+                    weight = np.where(rows | (values == other), 1.0, 0.0)
+                    queries = Queries(values, moment.queries.sizes, document_weight=weight)
+                    force[other][rows] += raw.differentiate(queries, moment.scores, dtype=np.float64)[0][rows]
+        total = np.sum([np.abs(part) for part in force.values()], axis=0)
+        pushed = total > 0
+        return {
+            f"force from label {level:g}": float(np.mean(np.abs(part[pushed]) / total[pushed])) if pushed.any() else 0.0
+            for level, part in force.items()
+            if part.any()
+        }
 
 
 @dataclass(frozen=True)
 class TopLabels(Diagnostic):
-    """``top_labels`` of the ranking."""
+    """The shares of the labels among the documents ranked in the top k (Figure 3b)."""
 
     k: int = 3
 
     def __call__(self, moment: Moment) -> dict[str, float]:
-        shares = top_labels(moment.scores, moment.labels, moment.group, self.k)
-        return {f"label {level:g} in the top {self.k}": share for level, share in shares.items()}
+        queries = moment.queries
+        found = queries.labels[_ranked_rows(queries, moment.scores)[_ranks(queries) < self.k]]
+        levels = np.unique(queries.labels)
+        return {f"label {level:g} in the top {self.k}": float(np.mean(found == level)) for level in levels.tolist()}
 
 
 @dataclass(frozen=True)
 class RankChanges(Diagnostic):
-    """``rank_changes`` since the last recorded round."""
+    """The shares of the top k places, and of all places, that hold another document than when last asked (Figure 4)."""
 
     k: int = 3
 
     def __call__(self, moment: Moment) -> dict[str, float]:
-        top, whole = (np.nan, np.nan)
-        if moment.before is not None:
-            top, whole = rank_changes(moment.before, moment.scores, moment.group, self.k)
+        top = whole = np.nan
+        queries = moment.queries
+        if moment.before is not None and len(moment.scores):
+            moved = _ranked_rows(queries, moment.before) != _ranked_rows(queries, moment.scores)
+            top, whole = float(np.mean(moved[_ranks(queries) < self.k])), float(np.mean(moved))
         return {f"changed in the top {self.k}": top, "changed in the list": whole}
 
 
 @dataclass(frozen=True)
 class EffectivePairs(Diagnostic):
-    """``effective_pairs`` of an objective, added up."""
+    """The number of pairs that exert a force, for each LambdaRank inside an objective (see :func:`count_pairs`)."""
 
-    objective: LambdaRank
+    objective: Objective
 
     def __call__(self, moment: Moment) -> dict[str, float]:
-        pairs = effective_pairs(self.objective, moment.scores, moment.labels, moment.group)
-        return {f"effective pairs: {self.objective.measure}": float(pairs.sum())}
+        counts = count_pairs(self.objective, moment.scores, moment.queries)
+        return {f"effective pairs: {name}": float(count.sum()) for name, count in counts.items()}
 
 
 class Measured(Diagnostic):
@@ -243,5 +178,124 @@ class Measured(Diagnostic):
         self.measures: Sequence[Measure] = [as_measure(measure) for measure in measures]
 
     def __call__(self, moment: Moment) -> dict[str, float]:
-        values: list[Any] = per_query_values(self.measures, Queries(moment.labels, moment.group), moment.scores)
+        values: list[Any] = per_query_values(self.measures, moment.queries, moment.scores)
         return {str(kind): float(np.nanmean(value)) for kind, value in zip(self.measures, values, strict=True)}
+
+
+# --- of given scores ---------------------------------------------------------------------------------------------
+
+
+def lambda_agreement(
+    a: Objective,
+    b: Objective | Mapping[str, Objective],
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike,
+    iterations: npt.ArrayLike | None = None,
+) -> Curves:
+    """:class:`Agreement` of two objectives (or of a with several named ones) over rounds.
+
+    >>> both = LambdaRank("ndcg"), LambdaRank("ndcg", labels=[0, 1])
+    >>> lambda_agreement(*both, scores=[[0, 0], [1, 0]], labels=[1, 0], group=[2])["agreement"]
+    array([0., 0.])
+    """
+    return Agreement(a, b).over(scores, Queries(labels, group), iterations)
+
+
+def force_by_label(
+    objective: LambdaRank,
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike,
+    high: float = 3,
+    iterations: npt.ArrayLike | None = None,
+) -> Curves:
+    """:class:`ForceByLabel`: of the force on documents labelled ``high`` or more, the share of each other label.
+
+    >>> shares = force_by_label(LambdaRank("ndcg"), [0, 0, 0], [3, 0, 1], [3])
+    >>> {name: round(float(share[0]), 3) for name, share in shares.items()}
+    {'force from label 0': 0.463, 'force from label 1': 0.537}
+    """
+    return ForceByLabel(objective, high).over(scores, Queries(labels, group), iterations)
+
+
+def top_labels(
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike,
+    k: int = 3,
+    iterations: npt.ArrayLike | None = None,
+) -> Curves:
+    """:class:`TopLabels`: what stands in the top k.
+
+    >>> top_labels([3, 2, 1], [0, 4, 1], [3], k=2)["label 4 in the top 2"]
+    array([0.5])
+    """
+    return TopLabels(k).over(scores, Queries(labels, group), iterations)
+
+
+def rank_changes(
+    scores: npt.ArrayLike, group: npt.ArrayLike, k: int = 3, iterations: npt.ArrayLike | None = None
+) -> Curves:
+    """:class:`RankChanges` from each round to the next; the first has none before it.
+
+    >>> changes = rank_changes([[3, 2, 1, 0], [3, 2, 0, 1]], [4], k=2)
+    >>> changes["changed in the top 2"], changes["changed in the list"]
+    (array([nan,  0.]), array([nan, 0.5]))
+    """
+    sizes = np.asarray(group)
+    return RankChanges(k).over(scores, Queries(np.zeros(int(sizes.sum())), sizes), iterations)
+
+
+def effective_pairs(
+    objective: Objective,
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike,
+    iterations: npt.ArrayLike | None = None,
+) -> Curves:
+    """:class:`EffectivePairs`: the pairs that exert a force. Few of them, little to learn from.
+
+    >>> effective_pairs(LambdaRank("ndcg"), [3, 2, 1], [0, 1, 0], [3])["effective pairs: ndcg"]
+    array([2.])
+    """
+    return EffectivePairs(objective).over(scores, Queries(labels, group), iterations)
+
+
+def count_pairs(objective: Objective, scores: npt.ArrayLike, queries: Queries) -> dict[str, npt.NDArray[np.int64]]:
+    """For each LambdaRank inside an objective, by its measure, the number of pairs of each query that exert a force.
+
+    A tier of a Graded counts its own pairs: those that are equal in the tiers above it.
+    """
+    values = vector(scores, "scores")
+    order = queries.rank(values, 1)
+    offsets = queries.offsets
+    found: dict[str, npt.NDArray[np.int64]] = {}
+    for part, tier in _parts(objective, queries):
+        gain, grade, norm, discount, k = part.prepared(queries)
+        rows = np.zeros((4, len(values)))
+        cuts, counts = np.zeros(len(queries), dtype=np.int64), np.zeros(len(queries), dtype=np.int64)
+        swap_kernel(part.measure.swap_rows())(gain, discount, k, norm, offsets, 0, len(queries), order, rows, cuts)
+        count_kernel()(grade, tier, part.measure.gained, offsets, order, cuts, rows, counts)
+        name = str(part.measure)
+        found[name if name not in found else f"{name} ({len(found) + 1})"] = counts
+    return found
+
+
+def _parts(objective: Objective, queries: Queries, tier: Array | None = None) -> Iterator[tuple[LambdaRank, Array]]:
+    """Every LambdaRank inside, with the tiers that its pairs must share (empty: none)."""
+    if isinstance(objective, LambdaRank):
+        yield objective, np.empty(0) if tier is None else tier
+    elif isinstance(objective, Mixture):
+        for k, (_, part) in enumerate(objective.parts):
+            yield from _parts(part, queries, objective.tier(queries, k))
+    else:
+        raise LambdaplugError(f"effective_pairs: {objective!r} has no pairs to count: expected a LambdaRank or a sum.")
+
+
+def _ranked_rows(queries: Queries, scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    return np.repeat(queries.offsets[:-1], queries.sizes) + queries.rank(vector(scores, "scores"), 1)
+
+
+def _ranks(queries: Queries) -> npt.NDArray[np.int64]:
+    return np.arange(queries.offsets[-1]) - np.repeat(queries.offsets[:-1], queries.sizes)

@@ -9,7 +9,7 @@ from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..objectives import Objective
 from ..objectives.mixture import Mixture
-from .calling import introduce
+from .calling import call_after_rounds, introduce
 
 __all__ = ["Callback", "callback", "with_callback"]
 
@@ -26,6 +26,7 @@ class Callback:
         self.order = -100  # LightGBM: before other callbacks; it wants an attribute of the instance
         self.trace: list[dict[str, float]] = []
         self._seen: Hashable = None
+        self._looks_afterwards = False
         introduce(Callback)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -60,17 +61,19 @@ class Callback:
     # LightGBM: called before each iteration with its CallbackEnv, because before_iteration below is true.
 
     def __call__(self, env: Any) -> None:
-        boosters = getattr(env.model, "boosters", None) or [env.model]
-        training = id(env.model)
-        data_sets = frozenset(id(booster.train_set) for booster in boosters)
         if env.iteration == env.begin_iteration:
             self._seen = None
-        elif self._watchers:
-            watched = Metric(list(dict.fromkeys(watcher.metric for watcher in self._watchers)))
-            further = None if self.metric is None else self.metric.without(watched.names)
-            metric = watched if further is None else watched + further
-            self._show(_lightgbm_values(boosters, metric, self.valid), env.iteration - 1)
-        self._tick(env.iteration, training, data_sets)
+            self._looks_afterwards = bool(self._watchers) and call_after_rounds(self._look)
+        elif self._watchers and not self._looks_afterwards:  # a loop of one's own
+            self._look(env.model, env.iteration - 1)
+        data_sets = frozenset(id(booster.train_set) for booster in _boosters(env.model))
+        self._tick(env.iteration, id(env.model), data_sets)
+
+    def _look(self, model: Any, iteration: int) -> None:
+        watched = Metric(list(dict.fromkeys(watcher.metric for watcher in self._watchers)))
+        further = None if self.metric is None else self.metric.without(watched.names)
+        metric = watched if further is None else watched + further
+        self._show(_lightgbm_values(_boosters(model), metric, self.valid), iteration)
 
     # XGBoost: a TrainingCallback in all but name; hosts.xgboost registers it as one.
 
@@ -115,6 +118,10 @@ def _missing(name: str, found: list[str], how: str) -> LambdaplugError:
     )
 
 
+def _boosters(model: Any) -> list[Any]:
+    return getattr(model, "boosters", None) or [model]
+
+
 def _lightgbm_values(boosters: list[Any], metric: Metric, valid: str | None) -> dict[str, float]:
     names = metric.names
     values: dict[str, list[float]] = {name: [] for name in names}
@@ -149,8 +156,8 @@ def callback(objective: Objective, valid: str | None = None, metric: Metric | No
 
     Needed where something inside the objective changes with the iteration, harmless elsewhere. One object serves one
     training at a time. Schedules that watch a metric (``lp.on_plateau``, ``lp.guard``) see it on the validation set
-    named ``valid``; default LightGBM's first and XGBoost's last. ``callback.trace`` has a row for every round then
-    (LightGBM's last round has no round after it to look back, and is not there): iteration, weight of the parts after the first, and the metrics: with XGBoost all that it evaluates, with LightGBM
+    named ``valid``; default LightGBM's first and XGBoost's last. ``callback.trace`` has a row for every round then:
+    iteration, weight of the parts after the first, and the metrics: with XGBoost all that it evaluates, with LightGBM
     the watched ones and those in ``metric``, such as ``lp.metric("cndcg@3", labels=valid_clicks)``.
     """
     return Callback(objective, valid, metric)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["calling", "introduce"]
+__all__ = ["call_after_rounds", "calling", "introduce"]
 
 
 def introduce(callback: type) -> None:
@@ -22,6 +22,19 @@ def introduce(callback: type) -> None:
     known = "xgboost" in sys.modules
     if known or ("lightgbm" not in sys.modules and importlib.util.find_spec("xgboost") is not None):
         importlib.import_module("xgboost").callback.TrainingCallback.register(callback)
+
+
+def call_after_rounds(function: Callable[[Any, int], None]) -> bool:
+    """Have the loop of ``lgb.train`` or ``lgb.cv`` that called the caller call function(model, iteration) after each round.
+
+    LightGBM takes an object that has ``before_iteration``, as XGBoost's callbacks must, for one to call before a round,
+    and then before only; nothing would see the last round. Other callbacks, such as early stopping, come after it.
+    Returns whether there is such a loop.
+    """
+    afterwards = sys._getframe(2).f_locals.get("callbacks_after_iter")
+    if isinstance(afterwards, list):
+        afterwards.insert(0, lambda env: function(env.model, env.iteration))
+    return isinstance(afterwards, list)
 
 
 def calling(method: Callable[..., Any]) -> Any:

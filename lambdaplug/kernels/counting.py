@@ -11,13 +11,15 @@ __all__ = ["count_kernel"]
 
 @functools.cache
 def count_kernel() -> Callable[..., None]:
-    """``kernel(grade, gained, offsets, order, cuts, rows, counts)``: pairs with an order and a delta, by query.
+    """``kernel(grade, tier, gained, offsets, order, cuts, rows, counts)``: pairs with an order and a delta, by query.
 
-    ``rows`` and ``cuts`` are what the swap kernel made of all queries.
+    ``rows`` and ``cuts`` are what the swap kernel made of all queries. ``tier``, if not empty: of equal tiers only.
     """
     stamp = sources_stamp()
 
-    def kernel(grade: Any, gained: bool, offsets: Any, order: Any, cuts: Any, rows: Any, counts: Any) -> None:
+    def kernel(
+        grade: Any, tier: Any, gained: bool, offsets: Any, order: Any, cuts: Any, rows: Any, counts: Any
+    ) -> None:
         _ = stamp
         for query in range(len(offsets) - 1):
             start = offsets[query]
@@ -31,6 +33,8 @@ def count_kernel() -> Callable[..., None]:
                     differs = rows[1, start + i] != rows[2, start + j]
                     if gained:
                         differs = differs and rows[0, start + i] != rows[0, start + j]
+                    if tier.size > 0:
+                        differs = differs and tier[upper] == tier[lower]
                     count += 1 if ordered and differs else 0
             counts[query] = count
 

@@ -6,7 +6,7 @@ from typing import Any
 from ..clock import Clock
 from ..errors import LambdaplugError
 from ..measures import Measure
-from ..queries import Array, Task
+from ..queries import Array, Queries, Task
 from ..schedules import Guard, Number, OnPlateau, at, check, clip, is_constant
 from .base import EMPTY, Objective, Ranking, Scratch, as_step
 from .lambdarank import LambdaRank
@@ -139,6 +139,10 @@ class Mixture(Objective):
         """Add part k before its shape."""
         self.parts[k][1].accumulate(ranking, task, scratch, coefficient, gradient, hessian)
 
+    def tier(self, queries: Queries, k: int) -> Array:  # noqa: ARG002
+        """One number a row: part k's pairs are those of equal numbers. Empty: all pairs."""
+        return EMPTY
+
 
 class Graded(Mixture):
     """Tiers of label sources in falling priority, such as human judgments and then clicks (Svore et al. 2011).
@@ -199,11 +203,13 @@ class Graded(Mixture):
         gradient: Array,
         hessian: Array,
     ) -> None:
-        sources = tuple(part.labels for _, part in self.parts[:k] if isinstance(part, LambdaRank))
-        queries, part = ranking.queries, self.parts[k][1]
-        tier = queries.memo(("tiers", sources), lambda: queries.tiers(sources)) if k else EMPTY
+        part, tier = self.parts[k][1], self.tier(ranking.queries, k)
         assert isinstance(part, LambdaRank)
         part.accumulate(ranking, task, scratch, coefficient, gradient, hessian, tier)
+
+    def tier(self, queries: Queries, k: int) -> Array:
+        sources = tuple(part.labels for _, part in self.parts[:k] if isinstance(part, LambdaRank))
+        return queries.memo(("tiers", sources), lambda: queries.tiers(sources)) if k else EMPTY
 
 
 class interpolate(Mixture):  # noqa: N801 -- reads as the function it was in the paper
