@@ -1,8 +1,9 @@
 """Pair costs: what a pair of documents pays for its order.
 
 A cost is two formulas of the same function. ``exact(margin, shift)`` takes the score margin o = sigma (s_i - s_j) of
-the better over the worse document. ``fast(better, worse, shift)`` takes exp(sigma s_i) and exp(sigma s_j), each up to
-the same factor, so that no exp stands in the inner loop. Both return (force, hessian) for |delta| = 1 and sigma = 1.
+the better over the worse document. ``fast(better, worse, inverse)`` takes shift exp(sigma s_i) and exp(sigma s_j), each up
+to the same factor, and 1/(better + worse), so that neither exp nor division stands in the inner loop for each pair. Both
+return (force, hessian) for |delta| = 1 and sigma = 1.
 """
 
 import math
@@ -30,15 +31,15 @@ class Cost:
 
     @property
     def shift(self) -> float:
-        """The cost's one parameter, as the kernel's fast formula wants it."""
-        return 0.0
+        """The cost's one parameter: a factor of the better document's exponential."""
+        return 1.0
 
     @staticmethod
     def exact(margin: float, shift: float) -> tuple[float, float]:
         raise NotImplementedError
 
     @staticmethod
-    def fast(better: float, worse: float, shift: float) -> tuple[float, float]:
+    def fast(better: float, worse: float, inverse: float) -> tuple[float, float]:
         raise NotImplementedError
 
 
@@ -60,8 +61,7 @@ class RankNet(Cost):
         return (low if margin > 0.0 else high), low * high
 
     @staticmethod
-    def fast(better: float, worse: float, shift: float) -> tuple[float, float]:
-        inverse = np.float32(1.0) / (better + worse)
+    def fast(better: float, worse: float, inverse: float) -> tuple[float, float]:
         rho = worse * inverse
         return rho, rho * (better * inverse)
 
@@ -96,9 +96,7 @@ class Sigmoid(Cost):
         return small / (1.0 + small) ** 2, 0.0
 
     @staticmethod
-    def fast(better: float, worse: float, shift: float) -> tuple[float, float]:
-        better = better * shift
-        inverse = np.float32(1.0) / (better + worse)
+    def fast(better: float, worse: float, inverse: float) -> tuple[float, float]:
         return (worse * inverse) * (better * inverse), np.float32(0.0)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import rank_kernel, run_tasks
+from .kernels import rank_kernel, run_tasks, top_kernel
 from .rows import levels, row_order
 
 __all__ = ["DataSet", "Labels", "Queries", "Task", "group_sizes", "read", "register_reader"]
@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 CHUNK_WORK = 1 << 20  # pairs: about a millisecond
 SPLIT_WORK = 1 << 25
+TOP_SHARE = 8  # picking the first of so many documents is faster than ranking them all
 MEMO_SIZE = 24
 
 
@@ -73,7 +74,7 @@ class Queries:
     __slots__ = (
         "_making",
         "_memo",
-        "_order",
+        "_orders",
         "document_weight",
         "labels",
         "offsets",
@@ -105,7 +106,8 @@ class Queries:
         self.total_rows = len(self.labels) if total_rows is None else total_rows
         self._memo: dict[Hashable, Any] = {}
         self._making = threading.RLock()
-        self._order: npt.NDArray[np.int32] | None = None
+        # Where the next ranking starts from, by cut-off: it changes no result, only the time.
+        self._orders: dict[int | None, npt.NDArray[np.int32]] = {}
 
     @classmethod
     def weighted(cls, labels: npt.ArrayLike, group: npt.ArrayLike | None, weight: npt.ArrayLike | None) -> "Queries":
@@ -186,17 +188,21 @@ class Queries:
             tasks += [Task(first, last, part, parts) for part in range(parts)]
         return tasks
 
-    def rank(self, scores: Array, threads: int) -> npt.NDArray[np.int32]:
-        """For each query its documents (0..n-1) by descending score, equal scores in row order."""
-        previous = self._order
+    def rank(self, scores: Array, threads: int, cutoff: int | None = None) -> npt.NDArray[np.int32]:
+        """For each query its documents (0..n-1) by descending score, equal scores in row order.
+
+        With a cut-off, only as many come first in this order; where they are few, the others follow in row order.
+        """
+        top = cutoff if cutoff is not None and TOP_SHARE * cutoff * len(self) <= len(self.labels) else None
+        previous = self._orders.get(top)
         order = row_order(self.offsets) if previous is None else previous.copy()
-        kernel = rank_kernel()
         longest = int(self.sizes.max(initial=0))
 
         def work(next_task: Callable[[], Task | None]) -> None:
-            keys, documents = np.empty((2, longest)), np.empty((2, longest), np.int32)
+            buffers = np.empty((2, longest)), np.empty((2, longest), np.int32)
             while (task := next_task()) is not None:
-                row = kernel(scores, self.offsets, task.first, task.last, order, keys, documents)
+                ranked = (self.offsets, task.first, task.last, order, *buffers)
+                row = rank_kernel()(scores, *ranked) if top is None else top_kernel()(scores, top, *ranked)
                 if row >= 0:
                     raise LambdaplugError(
                         f"scores: expected finite numbers, got {scores[row]} in row {row}. "
@@ -204,7 +210,7 @@ class Queries:
                     )
 
         run_tasks(work, self.tasks(1), threads)
-        self._order = order  # where the next ranking starts from: it changes no result, only the time
+        self._orders = {**self._orders, top: order} if len(self._orders) < 4 else {top: order}
         return order
 
 

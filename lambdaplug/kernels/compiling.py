@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from numba import njit, types
 from numba.extending import intrinsic, register_jitable
 
-__all__ = ["REDUCE", "compile_kernel", "inlinable", "load", "sources_stamp"]
+__all__ = ["REDUCE", "compile_kernel", "float32_from_bits", "inlinable", "load", "reducible", "sources_stamp"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +39,12 @@ def inlinable(function: F) -> F:
     Formulas stay strict inside a kernel whose sums may be reordered: without a word, they would inherit its fastmath.
     """
     register_jitable(fastmath=False)(function)
+    return function
+
+
+def reducible(function: F) -> F:
+    """``inlinable`` for a function inside a sum, whose products may be reordered with it."""
+    register_jitable(fastmath=REDUCE)(function)
     return function
 
 
@@ -72,3 +78,13 @@ def load(_typing_context: Any, array: Any, index: Any) -> Any:
     if not (isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"):
         return None  # a strided view would need its stride: refuse to compile rather than read elsewhere
     return array.dtype(array, index), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def float32_from_bits(_typing_context: Any, bits: Any) -> Any:
+    """The float32 whose 32 bits are those of an int32."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
+
+    return (types.float32(types.int32), generate) if bits == types.int32 else None

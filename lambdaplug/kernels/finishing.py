@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, sources_stamp
+from .compiling import REDUCE, compile_kernel, sources_stamp
 
 __all__ = ["finish_kernel", "shape_kernel"]
 
@@ -65,14 +65,24 @@ def finish_kernel() -> Callable[..., int]:
         out_hessian: Any,
     ) -> int:
         _ = stamp
+        zero = np.float32(0.0)
         base = offsets[first]
         for query in range(first, last):
             query_weight = weight[query] if weight.size > 0 else 1.0
-            for row in range(offsets[query], offsets[query + 1]):
-                out_gradient[row] = gradient[row - base] * query_weight
-                out_hessian[row] = max(hessian[row - base] * query_weight, floor)
+            start, stop = offsets[query], offsets[query + 1]
+            to, given = out_gradient[start:stop], gradient[start - base : stop - base]
+            for r in range(stop - start):
+                to[r] = given[r] * query_weight
+            to, given = out_hessian[start:stop], hessian[start - base : stop - base]
+            for r in range(stop - start):
+                to[r] = max(given[r] * query_weight, floor)
+        check = zero
+        for row in range(base, offsets[last]):
+            check += (out_gradient[row] + out_hessian[row]) * zero
+        if check != zero:  # a sum of zeros, unless something is not finite
+            for row in range(base, offsets[last]):
                 if not (np.isfinite(out_gradient[row]) and np.isfinite(out_hessian[row])):
                     return int(row)
         return -1
 
-    return compile_kernel(kernel)
+    return compile_kernel(kernel, fastmath=REDUCE)

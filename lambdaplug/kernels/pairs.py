@@ -1,10 +1,10 @@
 """The one pairwise kernel: forces and hessians of a lambda gradient, for any measure and any pair cost.
 
-The inner loop runs over all documents below document i in the ranking. It updates i in two scalars and the others in
-place, reads everything else through ``load``, calls no exp, and has no branch, so LLVM turns it into packed
-instructions. Three things keep float32 honest there:
+The inner loop runs over all documents below two neighbours in the ranking. It sums up the two in scalars and updates the
+others in place, reads everything else through ``load``, calls no exp, has no branch and one division for two pairs, so
+LLVM turns it into packed instructions. Three things keep float32 honest there:
 
-- exp(s_i - s_max) is taken once a document in float64. A query whose scores spread so far that this would
+- exp(s_i - s_max) is taken once a document, in float64. A query whose scores spread so far that products of it would
   underflow goes through the exact loop, in float64 with one exp a pair.
 - upper_i - lower_j is a difference of nearly equal numbers deep in the list, so each is kept as a sum of two float32.
 - sums run over short blocks and are then added in float64.
@@ -16,27 +16,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, load, sources_stamp
+from .compiling import REDUCE, compile_kernel, float32_from_bits, inlinable, load, reducible, sources_stamp
 
 __all__ = ["FAST_SPREAD", "FLOAT32_ROWS", "FLOAT64_ROWS", "PADDING", "PairShape", "pair_kernel", "stage_kernel"]
 
-FAST_SPREAD = 80.0  # exp(-80) = 1.8e-35 is a normal float32, and so is its reciprocal
+FAST_SPREAD = 42.0  # exp(-42)^2 = 3e-37 is a normal float32, and so is its reciprocal
+FAR = 1e38  # the exp of padding: the product of two such totals is infinite, its reciprocal 0, and so is the force
 PADDING = 8  # float32 lanes of a 256-bit register: the loop's remainder runs on padding instead of one by one
-FLOAT64_ROWS = 9  # gain, upper, lower, scale | score, grade, weight | gradient, hessian
-FLOAT32_ROWS = 11  # exp, grade, gain, upper (2), lower (2), weight, tier | gradient, hessian
+FLOAT64_ROWS = 6  # gain, upper, lower, scale | gradient, hessian
+FLOAT32_ROWS = 11  # exp, gain, upper (2), lower (2), grade, weight, tier | gradient, hessian
 ROW_BLOCK = np.uint64(128)
 COLUMN_BLOCK = np.uint64(512)
 ONE = np.uint64(1)
 LANES = np.uint64(PADDING - 1)
+LOG2_E = 1.4426950408889634
+LN_2 = 0.6931471805599453
 
 
 class PairShape(NamedTuple):
     """What a kernel is specialised for; everything else is an argument and never recompiles."""
 
     gained: bool = True  # |delta| has the factor |gain_i - gain_j|
+    plain: bool = False  # the gains alone tell which document is better, and every document is in pairs
     scaled: bool = False  # |delta| has a factor of the upper document
     weighted: bool = False  # documents carry weights
     tiered: bool = False  # only pairs of the same tier
+    shifted: bool = False  # the cost has a parameter
 
 
 @inlinable
@@ -45,13 +50,57 @@ def distance(upper: float, upper_rest: float, lower: float, lower_rest: float) -
     return abs((upper - lower) + (upper_rest - lower_rest))
 
 
+@reducible
+def pair_size(
+    shape: PairShape,
+    row: tuple[Any, Any, Any, Any, Any, Any],
+    gain: float,
+    lower: float,
+    lower_rest: float,
+    grade: float,
+    weight: float,
+    tier: float,
+) -> tuple[float, bool]:
+    """The delta of an upper document (gain, upper in two parts, grade, factor, tier) and a lower one, and which is better.
+
+    It is positive where the upper document is.
+    """
+    gain_i, upper_i, upper_rest_i, grade_i, factor_i, tier_i = row
+    size = distance(upper_i, upper_rest_i, lower, lower_rest)
+    if shape.plain:
+        better = gain_i > gain
+        size *= gain_i - gain
+    else:
+        better = grade_i > grade
+        if shape.gained:
+            size *= abs(gain_i - gain)
+        size = size if better else -size
+        size = size if better or grade_i < grade else np.float32(0.0)
+    if shape.scaled or shape.weighted:
+        size *= factor_i
+    if shape.weighted:
+        size *= weight
+    if shape.tiered:
+        size = size if tier_i == tier else np.float32(0.0)
+    return size, better
+
+
+@inlinable
+def exponential(x: float) -> Any:
+    """exp(x) for -80 <= x <= 0 to a float32's precision, without a call, so that loops over it are vectorised."""
+    power = np.floor(x * LOG2_E + 0.5)
+    r = x - power * LN_2
+    series = 1.0 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720 + r / 5040)))) * r * r + (r + r * r * 0.5)
+    return np.float32(series) * float32_from_bits(np.int32((np.int32(power) + np.int32(127)) << np.int32(23)))
+
+
 @functools.cache
 def stage_kernel() -> Callable[..., None]:
     """``kernel(scores, grade, weight, tier, sigma, fast_spread, offsets, first, last, order, cuts, rows, fast, wide)``.
 
-    Completes ``rows`` (float64, in rank order) and derives ``fast`` (float32, each query padded) from it. It is a
-    kernel of its own because the pair kernel may only ``load`` what no store in the same function has written.
-    ``weight`` and ``tier`` may be empty.
+    Derives ``fast`` (float32, each query padded) from ``rows`` (float64), both in rank order. It is a kernel of its own
+    because the pair kernel may only ``load`` what no store in the same function has written. ``weight`` and ``tier`` may
+    be empty, and so may ``grade`` for a plain shape.
     """
     stamp = sources_stamp()
 
@@ -79,38 +128,55 @@ def stage_kernel() -> Callable[..., None]:
             n = offsets[query + 1] - start
             low = start - offsets[first]
             padded = low + PADDING * (query - first)
-            top = scores[start + order[start]]
-            least = rows[0, low]  # only differences of gains matter: without their common part they fit float32
+            ranked = order[start : start + n]
+            score = rows[4, low : low + n]  # until the pair kernel needs it
             for r in range(n):
-                least = min(least, rows[0, low + r])
-            wide[query - first] = not (sigma * (top - scores[start + order[start + n - 1]]) <= fast_spread)
+                score[r] = scores[start + ranked[r]]
+            top = score[0]
+            bottom = score[0]
+            for r in range(n):  # with a cut-off, the documents below it are in no order
+                bottom = min(bottom, score[r])
+            wide[query - first] = not (sigma * (top - bottom) <= fast_spread)
+            to = fast[0, padded : padded + n]
             for r in range(n):
-                row = start + order[start + r]
-                at = low + r
-                to = padded + r
-                rows[4, at] = scores[row]
-                rows[5, at] = grade[row]
-                fast[0, to] = np.exp(sigma * (scores[row] - top))
-                fast[1, to] = grade[row]
-                fast[2, to] = rows[0, at] - least
-                upper = np.float32(rows[1, at])
-                fast[3, to] = upper
-                fast[4, to] = rows[1, at] - upper
-                lower = np.float32(rows[2, at])
-                fast[5, to] = lower
-                fast[6, to] = rows[2, at] - lower
-                if weight.size > 0:
-                    rows[6, at] = weight[row]
-                    fast[7, to] = weight[row]
-                if tier.size > 0:
-                    fast[8, to] = tier[row]
-            for to in range(padded + n, padded + n + PADDING):
-                for c in range(9):
-                    fast[c, to] = 0.0
-                fast[0, to] = 1.0
-                fast[1, to] = np.nan  # neither above nor below any grade: no force
+                to[r] = exponential(max(sigma * (score[r] - top), -80.0))
+            gain = rows[0, low : low + n]
+            least, most = gain[0], gain[0]
+            for r in range(n):
+                least, most = min(least, gain[r]), max(most, gain[r])
+            to = fast[1, padded : padded + n]
+            for r in range(n):
+                to[r] = np.float32(
+                    gain[r] - least
+                )  # only differences matter: without their common part they fit float32
+            for c in range(1, 3):
+                part = rows[c, low : low + n]
+                to = fast[2 * c, padded : padded + n]
+                rest = fast[2 * c + 1, padded : padded + n]
+                for r in range(n):
+                    to[r] = np.float32(part[r])
+                for r in range(n):
+                    rest[r] = np.float32(part[r] - to[r])
+            if grade.size > 0:
+                for r in range(n):
+                    fast[6, padded + r] = grade[start + ranked[r]]
+            if weight.size > 0:
+                for r in range(n):
+                    fast[7, padded + r] = weight[start + ranked[r]]
+            if tier.size > 0:
+                for r in range(n):
+                    fast[8, padded + r] = tier[start + ranked[r]]
+            for c in range(9):
+                fast[c, padded + n : padded + n + PADDING] = np.float32(0.0)
+            # Padding exerts no force: it is no better and no worse than anything, or better and far above.
+            if grade.size > 0:
+                fast[0, padded + n : padded + n + PADDING] = np.float32(1.0)
+                fast[6, padded + n : padded + n + PADDING] = np.float32(np.nan)
+            else:
+                fast[0, padded + n : padded + n + PADDING] = np.float32(FAR)
+                fast[1, padded + n : padded + n + PADDING] = np.float32(most - least)
 
-    return compile_kernel(kernel)
+    return compile_kernel(kernel, fastmath={"nsz", "contract"})
 
 
 @functools.cache
@@ -120,13 +186,17 @@ def pair_kernel(
     """Specialise the kernel; its arguments are those of ``stage_kernel`` and what it computed."""
     cost32 = inlinable(fast_cost)
     cost64 = inlinable(exact_cost)
-    gained, scaled, weighted, tiered = shape
+    gained, _, scaled, weighted, tiered, shifted = shape
     stamp = sources_stamp()
 
     def kernel(
         sigma: float,
         shift: float,
         coefficient: float,
+        scores: Any,
+        grade: Any,
+        weight: Any,
+        tier: Any,
         norm: Any,
         offsets: Any,
         first: int,
@@ -158,18 +228,21 @@ def pair_kernel(
             last_row = np.uint64(n - np.sqrt(n * n - 2.0 * area * (part + 1) / parts) + 0.5)
             if part + 1 == parts:
                 last_row = np.uint64(cut)
-            padded = low + PADDING * (query - first)
             end = np.uint64(n)
-            gradient64, hessian64 = rows[7, low : low + n], rows[8, low : low + n]
+            gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
             gradient64[:] = 0.0
             hessian64[:] = 0.0
-            tier = fast[8, padded:]
             if wide[query - first]:
                 values = rows[:, low : low + n]
+                ranked = order[start : start + n]
                 for i in range(first_row, last_row):
+                    upper_row = start + ranked[i]
                     for j in range(i + ONE, end):
-                        better = values[5, i] > values[5, j]
-                        if not (better or values[5, i] < values[5, j]) or (tiered and tier[i] != tier[j]):
+                        lower_row = start + ranked[j]
+                        better = grade[upper_row] > grade[lower_row]
+                        if not (better or grade[upper_row] < grade[lower_row]):
+                            continue
+                        if tiered and tier[upper_row] != tier[lower_row]:
                             continue
                         size = abs(values[1, i] - values[2, j])
                         if gained:
@@ -177,8 +250,8 @@ def pair_kernel(
                         if scaled:
                             size *= values[3, i]
                         if weighted:
-                            size *= values[6, i] * values[6, j]
-                        margin = sigma * (values[4, i] - values[4, j])
+                            size *= weight[upper_row] * weight[lower_row]
+                        margin = sigma * (scores[upper_row] - scores[lower_row])
                         push, bend = cost64(margin if better else -margin, shift)
                         push *= size if better else -size
                         bend *= size
@@ -187,55 +260,120 @@ def pair_kernel(
                         hessian64[i] += bend
                         hessian64[j] += bend
             else:
-                exponential, grade, gain = fast[0, padded:], fast[1, padded:], fast[2, padded:]
-                upper, upper_rest = fast[3, padded:], fast[4, padded:]
-                lower, lower_rest = fast[5, padded:], fast[6, padded:]
-                weight, gradient32, hessian32 = fast[7, padded:], fast[9, padded:], fast[10, padded:]
+                padded = low + PADDING * (query - first)
+                e, gain = fast[0, padded:], fast[1, padded:]
+                upper, upper_rest = fast[2, padded:], fast[3, padded:]
+                lower, lower_rest = fast[4, padded:], fast[5, padded:]
+                grade32, weight32, tier32 = fast[6, padded:], fast[7, padded:], fast[8, padded:]
+                gradient32, hessian32 = fast[9, padded:], fast[10, padded:]
                 scale = rows[3, low : low + n]
                 for j in range(n + PADDING):
                     gradient32[j] = zero
                     hessian32[j] = zero
                 for block in range(first_row, last_row, ROW_BLOCK):
-                    for i in range(block, min(block + ROW_BLOCK, last_row)):
-                        e_i, grade_i, gain_i = load(exponential, i), load(grade, i), load(gain, i)
-                        upper_i, upper_rest_i = load(upper, i), load(upper_rest, i)
-                        tier_i = load(tier, i)
-                        factor_i = np.float32(scale[i]) if scaled else one
+                    stop = min(block + ROW_BLOCK, last_row)
+                    for i in range(block, stop, np.uint64(2)):
+                        # Documents i and k = i + 1 against all below i: k against itself has no size.
+                        k = min(i + ONE, stop - ONE)
+                        e_i, e_k = load(e, i), load(e, k)
+                        factor_i, factor_k = one, one
+                        if scaled:
+                            factor_i, factor_k = np.float32(scale[i]), np.float32(scale[k])
                         if weighted:
-                            factor_i *= load(weight, i)
-                        gradient_i = 0.0
-                        hessian_i = 0.0
+                            factor_i *= load(weight32, i)
+                            factor_k *= load(weight32, k)
+                        row_i = (
+                            load(gain, i),
+                            load(upper, i),
+                            load(upper_rest, i),
+                            load(grade32, i),
+                            factor_i,
+                            load(tier32, i),
+                        )
+                        row_k = (
+                            load(gain, k),
+                            load(upper, k),
+                            load(upper_rest, k),
+                            load(grade32, k),
+                            factor_k,
+                            load(tier32, k),
+                        )
+                        gradient_i = gradient_k = hessian_i = hessian_k = 0.0
                         column = i + ONE
                         while column < end:
                             length = min(COLUMN_BLOCK, end - column)
-                            gradient_sum = zero
-                            hessian_sum = zero
-                            for j in range(column, column + ((length + LANES) & ~LANES)):
-                                e_j, grade_j = load(exponential, j), load(grade, j)
-                                better = grade_i > grade_j
-                                delta = distance(upper_i, upper_rest_i, load(lower, j), load(lower_rest, j))
-                                if gained:
-                                    delta *= abs(gain_i - load(gain, j))
-                                if scaled or weighted:
-                                    delta *= factor_i
-                                if weighted:
-                                    delta *= load(weight, j)
-                                delta = delta if better or grade_i < grade_j else zero
-                                if tiered:
-                                    delta = delta if tier_i == load(tier, j) else zero
-                                force, curvature = cost32(e_i if better else e_j, e_j if better else e_i, shift32)
-                                force *= delta
-                                curvature *= delta
-                                force = force if better else -force
-                                gradient_sum -= force
-                                hessian_sum += curvature
-                                gradient32[j] += force
-                                hessian32[j] += curvature
-                            gradient_i += gradient_sum
-                            hessian_i += hessian_sum
+                            below = range(column, column + ((length + LANES) & ~LANES))
+                            sum_i = sum_k = bend_i = bend_k = zero
+                            if k == i:  # a last one alone
+                                for j in below:
+                                    row_j = (
+                                        load(gain, j),
+                                        load(lower, j),
+                                        load(lower_rest, j),
+                                        load(grade32, j),
+                                        load(weight32, j),
+                                        load(tier32, j),
+                                    )
+                                    size_i, better_i = pair_size(shape, row_i, *row_j)
+                                    e_j = load(e, j)
+                                    high_i, low_i = e_i if better_i else e_j, e_j if better_i else e_i
+                                    if shifted:
+                                        high_i *= shift32
+                                        inverse_i = one / (high_i + low_i)
+                                    else:  # as for two, so that padding comes to 0
+                                        total_i = e_i + e_j
+                                        inverse_i = (one / (total_i * total_i)) * total_i
+                                    push_i, curve_i = cost32(high_i, low_i, inverse_i)
+                                    push_i *= size_i
+                                    curve_i *= abs(size_i)
+                                    sum_i -= push_i
+                                    bend_i += curve_i
+                                    gradient32[j] += push_i
+                                    hessian32[j] += curve_i
+                            else:
+                                for j in below:
+                                    row_j = (
+                                        load(gain, j),
+                                        load(lower, j),
+                                        load(lower_rest, j),
+                                        load(grade32, j),
+                                        load(weight32, j),
+                                        load(tier32, j),
+                                    )
+                                    size_i, better_i = pair_size(shape, row_i, *row_j)
+                                    size_k, better_k = pair_size(shape, row_k, *row_j)
+                                    e_j = load(e, j)
+                                    high_i, low_i = e_i if better_i else e_j, e_j if better_i else e_i
+                                    high_k, low_k = e_k if better_k else e_j, e_j if better_k else e_k
+                                    if shifted:  # with the parameter, the product of two totals could overflow
+                                        high_i *= shift32
+                                        high_k *= shift32
+                                        inverse_i, inverse_k = one / (high_i + low_i), one / (high_k + low_k)
+                                    else:
+                                        total_i, total_k = e_i + e_j, e_k + e_j
+                                        inverse = one / (total_i * total_k)
+                                        inverse_i, inverse_k = inverse * total_k, inverse * total_i
+                                    push_i, curve_i = cost32(high_i, low_i, inverse_i)
+                                    push_k, curve_k = cost32(high_k, low_k, inverse_k)
+                                    push_i *= size_i
+                                    push_k *= size_k
+                                    curve_i *= abs(size_i)
+                                    curve_k *= abs(size_k)
+                                    sum_i -= push_i
+                                    sum_k -= push_k
+                                    bend_i += curve_i
+                                    bend_k += curve_k
+                                    gradient32[j] += push_i + push_k
+                                    hessian32[j] += curve_i + curve_k
+                            gradient_i += sum_i
+                            gradient_k += sum_k
+                            hessian_i += bend_i
+                            hessian_k += bend_k
                             column += length
                         gradient64[i] += gradient_i
+                        gradient64[k] += gradient_k
                         hessian64[i] += hessian_i
+                        hessian64[k] += hessian_k
                     for j in range(block + ONE, end):
                         gradient64[j] += gradient32[j]
                         hessian64[j] += hessian32[j]

@@ -6,9 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, sources_stamp
+from .compiling import REDUCE, compile_kernel, inlinable, sources_stamp
 
-__all__ = ["rank_kernel"]
+__all__ = ["rank_kernel", "top_kernel"]
+
+RUN = 16
+
+
+@inlinable
+def above(key: float, document: int, other_key: float, other_document: int) -> bool:
+    """A total order, so that a ranking does not depend on the permutation it was sorted from."""
+    return key > other_key or (key == other_key and document < other_document)
 
 
 @functools.cache
@@ -16,9 +24,8 @@ def rank_kernel() -> Callable[..., int]:
     """``kernel(scores, offsets, first, last, order, keys, documents) -> row of the first score not finite, or -1``.
 
     ``order`` holds, for each query, a permutation of 0..n-1 on entry (the last ranking: the nearer to the new one the
-    faster) and the ranking on return. (score descending, row ascending) is a total order, so the result does not
-    depend on the permutation it started from. A stable merge sort, bottom up, over short runs sorted by insertion;
-    two runs already in order are not merged.
+    faster) and the ranking on return. A merge sort, bottom up, over short runs sorted by insertion; two runs already
+    in order are left where they are.
     """
     stamp = sources_stamp()
 
@@ -27,64 +34,106 @@ def rank_kernel() -> Callable[..., int]:
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
+            key, left_key = keys[0, :n], keys[1, :n]
+            document, left_document = documents[0, :n], documents[1, :n]
             for r in range(n):
-                document = order[start + r]
-                key = scores[start + document]
-                if not np.isfinite(key):
-                    return int(start + document)
-                keys[0, r] = key
-                documents[0, r] = document
-            run = 12
-            for low in range(0, n, run):
-                for r in range(low + 1, min(low + run, n)):
-                    key = keys[0, r]
-                    document = documents[0, r]
-                    s = r
-                    while s > low and (
-                        keys[0, s - 1] < key or (keys[0, s - 1] == key and documents[0, s - 1] > document)
-                    ):
-                        keys[0, s] = keys[0, s - 1]
-                        documents[0, s] = documents[0, s - 1]
-                        s -= 1
-                    keys[0, s] = key
-                    documents[0, s] = document
-            source = 0
+                at = order[start + r]
+                value = scores[start + at]
+                if not np.isfinite(value):
+                    return int(start + at)
+                # Insertion: the place of this document in its run.
+                s = r
+                low = r - r % RUN
+                while s > low and above(value, at, key[s - 1], document[s - 1]):
+                    key[s] = key[s - 1]
+                    document[s] = document[s - 1]
+                    s -= 1
+                key[s] = value
+                document[s] = at
+            run = RUN
             while run < n:
-                target = 1 - source
-                for low in range(0, n, 2 * run):
-                    middle = min(low + run, n)
-                    high = min(low + 2 * run, n)
-                    a = low
-                    b = middle
-                    in_order = b == high or (
-                        keys[source, b - 1] > keys[source, b]
-                        or (keys[source, b - 1] == keys[source, b] and documents[source, b - 1] < documents[source, b])
-                    )
-                    if in_order:
-                        for s in range(low, high):
-                            keys[target, s] = keys[source, s]
-                            documents[target, s] = documents[source, s]
+                for low in range(0, n - run, 2 * run):
+                    b = low + run
+                    high = min(b + run, n)
+                    if above(key[b - 1], document[b - 1], key[b], document[b]):
                         continue
-                    for s in range(low, high):
-                        take_left = b == high or (
-                            a < middle
-                            and (
-                                keys[source, a] > keys[source, b]
-                                or (keys[source, a] == keys[source, b] and documents[source, a] < documents[source, b])
-                            )
-                        )
-                        if take_left:
-                            keys[target, s] = keys[source, a]
-                            documents[target, s] = documents[source, a]
-                            a += 1
-                        else:
-                            keys[target, s] = keys[source, b]
-                            documents[target, s] = documents[source, b]
+                    while above(key[low], document[low], key[b], document[b]):
+                        low += 1  # in place already
+                    left = b - low
+                    for s in range(left):
+                        left_key[s] = key[low + s]
+                        left_document[s] = document[low + s]
+                    a = 0
+                    s = low
+                    while a < left:
+                        if b < high and above(key[b], document[b], left_key[a], left_document[a]):
+                            key[s] = key[b]
+                            document[s] = document[b]
                             b += 1
-                source = target
+                        else:
+                            key[s] = left_key[a]
+                            document[s] = left_document[a]
+                            a += 1
+                        s += 1
                 run *= 2
             for r in range(n):
-                order[start + r] = documents[source, r]
+                order[start + r] = document[r]
         return -1
 
     return compile_kernel(kernel)
+
+
+@functools.cache
+def top_kernel() -> Callable[..., int]:
+    """``kernel(scores, top, offsets, first, last, order, keys, documents)``: as ``rank_kernel``, the top ranks alone.
+
+    The documents below them follow in row order. On entry the first ones of ``order`` are a guess at the top.
+    """
+    stamp = sources_stamp()
+
+    def kernel(
+        scores: Any, top: int, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any
+    ) -> int:
+        _ = stamp
+        documents[1, :] = -1
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            k = min(top, n)
+            if k == 0:
+                continue
+            value = scores[start : start + n]
+            check = 0.0
+            for at in range(n):
+                check += value[at] * 0.0
+            if check != 0.0:  # not a number
+                for at in range(n):
+                    if not np.isfinite(value[at]):
+                        return int(start + at)
+            key, document, taken = keys[0], documents[0], documents[1]
+            for r in range(k + n):  # the guesses first: most are right, and nearly in order
+                guess = r < k
+                at = order[start + r] if guess else r - k
+                if guess:
+                    taken[at] = query
+                elif not above(value[at], at, key[k - 1], document[k - 1]) or taken[at] == query:
+                    continue
+                s = r if guess else k - 1
+                while s > 0 and above(value[at], at, key[s - 1], document[s - 1]):
+                    key[s] = key[s - 1]
+                    document[s] = document[s - 1]
+                    s -= 1
+                key[s] = value[at]
+                document[s] = at
+            least, row = key[k - 1], document[k - 1]
+            to = start + k
+            for at in range(n):
+                below = value[at] < least or (value[at] == least and at > row)
+                if to < start + n:
+                    order[to] = at
+                to += 1 if below else 0
+            for r in range(k):
+                order[start + r] = document[r]
+        return -1
+
+    return compile_kernel(kernel, fastmath=REDUCE)

@@ -1,7 +1,7 @@
 """What all objectives share: from checked rows to float32 arrays, over threads, with the same bits at any number."""
 
 import abc
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -40,7 +40,7 @@ class Ranking:
 
     queries: Queries
     scores: Array
-    order: npt.NDArray[np.int32]
+    orders: Mapping[int | None, npt.NDArray[np.int32]]  # by cut-off: for each query its documents by rank
     iteration: int = 0
     memory: Memory | None = None  # what schedules that watch a metric have seen
     exact: bool = False  # float64 for every pair, whatever the spread of the scores
@@ -76,7 +76,12 @@ class Objective(abc.ABC):
     @property
     @abc.abstractmethod
     def cutoff(self) -> int | None:
-        """The rank below which no pair matters; None = all do. It only balances the work."""
+        """The rank below which no pair matters; None = all do."""
+
+    @property
+    def cutoffs(self) -> frozenset[int | None]:
+        """The cut-offs of all parts."""
+        return frozenset([self.cutoff])
 
     @property
     def divisible(self) -> bool:
@@ -131,8 +136,10 @@ class Objective(abc.ABC):
         if len(values) != rows:
             raise LambdaplugError(f"scores: expected one a row ({rows}), got {len(values)}.")
         threads = get_num_threads(threads)
-        ranking = Ranking(queries, values, queries.rank(values, threads), iteration, memory, exact)
-        out = np.zeros(rows, dtype), np.full(rows, HESSIAN_FLOOR, dtype)
+        orders = {cutoff: queries.rank(values, threads, cutoff) for cutoff in self.cutoffs}
+        ranking = Ranking(queries, values, orders, iteration, memory, exact)
+        out = np.empty(rows, dtype), np.empty(rows, dtype)
+        pool: list[Scratch] = queries.memo("scratch", list)  # fresh memory every round would cost more than it holds
         pieces: dict[tuple[int, int], tuple[Array, Array]] = {}
         weight = EMPTY if queries.query_weight is None else queries.query_weight
 
@@ -148,7 +155,10 @@ class Objective(abc.ABC):
                 )
 
         def work(next_task: Callable[[], Task | None]) -> None:
-            scratch = Scratch()
+            try:
+                scratch = pool.pop()
+            except IndexError:
+                scratch = Scratch()
             while (task := next_task()) is not None:
                 size = int(queries.offsets[task.last] - queries.offsets[task.first])
                 sums = (scratch if task.parts == 1 else Scratch()).sums("sums", size)
@@ -157,6 +167,7 @@ class Objective(abc.ABC):
                     finish(task, *sums)
                 else:
                     pieces[task.first, task.part] = sums
+            pool.append(scratch)
 
         tasks = queries.tasks(self.cutoff, self.divisible)
         run_tasks(work, tasks, threads)

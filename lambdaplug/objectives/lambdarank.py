@@ -104,6 +104,18 @@ class LambdaRank(Objective):
 
         return queries.memo((self.measure, self.labels, self.ignore_zero), prepare)
 
+    def shape_of(self, queries: Queries, tiered: bool) -> PairShape:
+        """The kernel that these queries need; decided once a data set."""
+
+        def decide() -> PairShape:
+            prepared, shifted = self.prepared(queries), self.cost.shift != 1.0
+            plain = self.measure.gained and not shifted and _orders_alike(prepared.gain, prepared.grade)
+            weighted = queries.document_weight is not None
+            return PairShape(self.measure.gained, plain, self.measure.scaled, weighted, tiered, shifted)
+
+        key = ("shape", self.measure, self.labels, self.ignore_zero, self.cost, tiered)
+        return queries.memo(key, decide)
+
     def accumulate(
         self,
         ranking: Ranking,
@@ -115,35 +127,32 @@ class LambdaRank(Objective):
         tier: Array = EMPTY,
     ) -> None:
         """With ``tier``, one a row: of the pairs whose two rows have the same."""
-        queries, first, last = ranking.queries, task.first, task.last
-        offsets, order = queries.offsets, ranking.order
+        queries, scores, first, last = ranking.queries, ranking.scores, task.first, task.last
         gain, grade, norm, discount, k = self.prepared(queries)
-        weight = EMPTY if queries.document_weight is None else queries.document_weight
+        shape = self.shape_of(queries, tier.size > 0)
+        weight = queries.document_weight if shape.weighted else EMPTY
         size, count = len(gradient), last - first
         rows = scratch.array("rows", (FLOAT64_ROWS, size))
         fast = scratch.array("fast", (FLOAT32_ROWS, size + PADDING * (count + 1)), np.float32)
         cuts = scratch.array("cuts", (count,), np.int64)
         wide = scratch.array("wide", (count,), np.bool_)
-        shape = PairShape(self.measure.gained, self.measure.scaled, weight.size > 0, tier.size > 0)
         spread = -1.0 if ranking.exact else FAST_SPREAD
-        staged: tuple[Any, ...] = (offsets, first, last, order)
-        swap_kernel(self.measure.swap_rows())(gain, discount, k, norm, *staged, rows, cuts)
-        stage_kernel()(ranking.scores, grade, weight, tier, self.sigma, spread, *staged, cuts, rows, fast, wide)
+        order = ranking.orders[self.cutoff]
+        ranked: tuple[Any, ...] = (queries.offsets, first, last, order)
+        parted = (queries.offsets, first, last, task.part, task.parts, order)
+        swap_kernel(self.measure.swap_rows())(gain, discount, k, norm, *ranked, rows, cuts)
+        compared = EMPTY if shape.plain else grade
+        stage_kernel()(scores, compared, weight, tier, self.sigma, spread, *ranked, cuts, rows, fast, wide)
         pair_kernel(self.cost.fast, self.cost.exact, shape)(
-            self.sigma,
-            self.cost.shift,
-            coefficient,
-            norm,
-            offsets,
-            first,
-            last,
-            task.part,
-            task.parts,
-            order,
-            cuts,
-            rows,
-            fast,
-            wide,
-            gradient,
-            hessian,
+            *(self.sigma, self.cost.shift, coefficient),
+            *(scores, grade, weight, tier, norm, *parted),
+            *(cuts, rows, fast, wide, gradient, hessian),
         )
+
+
+def _orders_alike(gain: Array, grade: Array) -> bool:
+    """Whether the gains order any two documents as their grades do, equal ones included."""
+    if np.isnan(grade).any() or np.isnan(gain).any():
+        return False
+    by_grade = np.lexsort((gain, grade))
+    return bool(np.array_equal(np.diff(gain[by_grade]) > 0, np.diff(grade[by_grade]) > 0))

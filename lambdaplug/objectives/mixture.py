@@ -74,6 +74,10 @@ class Mixture(Objective):
         return max(known) if len(known) == len(cutoffs) else None
 
     @property
+    def cutoffs(self) -> frozenset[int | None]:
+        return frozenset().union(*(part.cutoffs for _, part in self.parts))
+
+    @property
     def divisible(self) -> bool:
         return all(part.divisible and not (part.std or part.unit) for _, part in self.parts)
 
