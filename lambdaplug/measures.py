@@ -84,6 +84,7 @@ class Measure:
     formula: ClassVar[str] = ""  # one line for the table of measures
     undefined: ClassVar[str] = "never"  # where the measure has no value
     gained: ClassVar[bool] = True  # the swap delta has the factor |gain_a - gain_b|
+    symmetric: ClassVar[bool] = False  # swap writes the same into upper and lower
     scaled: ClassVar[bool] = False  # swap writes scale
     unlabelled: ClassVar[float] = 0.0  # gain of a document without a label; NaN where the functions tell it from 0
 
@@ -158,10 +159,15 @@ class Measure:
         discount = np.ascontiguousarray(self.discounts(longest), dtype=np.float64)
         discount[k:] = 0.0
         labelled = ~np.isnan(labels)
-        gain = np.full(len(labels), self.unlabelled)
-        gain[labelled] = self.gains(labels[labelled])
-        grade = np.full(len(labels), np.nan)  # neither above nor below any other: no pair
-        grade[labelled] = self.grades(labels[labelled])
+        if labelled.all():
+            gain, grade = self.gains(labels), self.grades(labels)
+        else:
+            gain = np.full(len(labels), self.unlabelled)
+            gain[labelled] = self.gains(labels[labelled])
+            grade = np.full(len(labels), np.nan)  # neither above nor below any other: no pair
+            grade[labelled] = self.grades(labels[labelled])
+        if np.array_equal(gain, grade):
+            grade = gain  # once in memory
         queries = len(offsets) - 1
         ideal = row_order(offsets)
         norm = np.zeros(queries)
@@ -169,7 +175,7 @@ class Measure:
         row = rank_kernel()(last, offsets, 0, queries, ideal, np.empty((2, longest)), np.empty((2, longest), np.int32))
         if row >= 0:
             raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
-        if not np.array_equal(grade.astype(np.float32), grade, equal_nan=True):
+        if np.any(np.abs(grade - grade.astype(np.float32)) > 0):
             grade = levels([grade], offsets)  # kernels compare grades in float32: keep different ones different
         norm_kernel(self.norm)(gain, discount, k, offsets, 0, queries, ideal, np.empty(longest), norm)
         norm[np.diff(offsets) == 0] = 0.0
@@ -256,6 +262,8 @@ def _relevant(gain: Any, discount: Any, k: int) -> float:
 
 class _Discounted(Measure):
     """sum over ranks of gain * discount: a swap changes it by |gain_a - gain_b| * |discount_a - discount_b|."""
+
+    symmetric: ClassVar[bool] = True
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:

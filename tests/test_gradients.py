@@ -119,7 +119,7 @@ def test_what_holds_whatever_the_measure(name, options):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_bits_at_any_number_of_threads(name):
-    scores, labels, group = generated(queries=3000)
+    scores, labels, group = generated(queries=5000)
     labels = np.array(scaled(name, labels))
     objective, queries = lp.LambdaRank(name), Queries(labels, group)
     one, two, three = (objective.differentiate(queries, scores, threads=n) for n in (1, 2, 3))
@@ -337,7 +337,7 @@ def test_labels_that_float32_cannot_tell_apart_are_told_apart():
 
 
 def test_a_data_set_is_prepared_once_whatever_the_threads(monkeypatch):
-    scores, labels, group = generated(queries=3000)
+    scores, labels, group = generated(queries=5000)
     calls = []
     prepare = lp.NDCG.prepare
     monkeypatch.setattr(lp.NDCG, "prepare", lambda self, *rest: calls.append(self) or prepare(self, *rest))

@@ -5,7 +5,7 @@ from .counting import count_kernel
 from .finishing import finish_kernel, shape_kernel
 from .measuring import norm_kernel, swap_kernel, value_kernel
 from .pairs import FAST_SPREAD, FLOAT32_ROWS, FLOAT64_ROWS, PADDING, PairShape, pair_kernel, stage_kernel
-from .ranking import rank_kernel, top_kernel
+from .ranking import level_kernel, rank_kernel, top_kernel
 from .threads import get_num_threads, run_tasks, set_num_threads
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "finish_kernel",
     "get_num_threads",
     "inlinable",
+    "level_kernel",
     "norm_kernel",
     "pair_kernel",
     "rank_kernel",

@@ -1,8 +1,15 @@
 """The one pairwise kernel: forces and hessians of a lambda gradient, for any measure and any pair cost.
 
-The inner loop runs over all documents below two neighbours in the ranking. It sums up the two in scalars and updates the
+The inner loop runs over all documents below two neighbours in a list. It sums up the two in scalars and updates the
 others in place, reads everything else through ``load``, calls no exp, has no branch and one division for two pairs, so
-LLVM turns it into packed instructions. Three things keep float32 honest there:
+LLVM turns it into packed instructions. There are three such lists:
+
+- in rank order, for measures with a cut-off: only rows above the cut have a loop.
+- by falling gain, for whole lists: a document's loop begins at the next lower gain, so that pairs of equal gain, often
+  half of all, are left out and the upper one of a pair is always the better.
+- in rank order and float64 for queries whose scores spread too far for the others.
+
+Three things keep float32 honest:
 
 - exp(s_i - s_max) is taken once a document, in float64. A query whose scores spread so far that products of it would
   underflow goes through the exact loop, in float64 with one exp a pair.
@@ -24,10 +31,12 @@ FAST_SPREAD = 42.0  # exp(-42)^2 = 3e-37 is a normal float32, and so is its reci
 FAR = 1e38  # the exp of padding: the product of two such totals is infinite, its reciprocal 0, and so is the force
 PADDING = 8  # float32 lanes of a 256-bit register: the loop's remainder runs on padding instead of one by one
 FLOAT64_ROWS = 6  # gain, upper, lower, scale | gradient, hessian
-FLOAT32_ROWS = 11  # exp, gain, upper (2), lower (2), grade, weight, tier | gradient, hessian
+FLOAT32_ROWS = 11  # exp, gain, upper (2), lower (2), grade or rank, weight, tier or scale | gradient, hessian
+RANKED, GRADED, WIDE = 0, 1, 2
 ROW_BLOCK = np.uint64(128)
 COLUMN_BLOCK = np.uint64(512)
 ONE = np.uint64(1)
+TWO = np.uint64(2)
 LANES = np.uint64(PADDING - 1)
 LOG2_E = 1.4426950408889634
 LN_2 = 0.6931471805599453
@@ -37,7 +46,8 @@ class PairShape(NamedTuple):
     """What a kernel is specialised for; everything else is an argument and never recompiles."""
 
     gained: bool = True  # |delta| has the factor |gain_i - gain_j|
-    plain: bool = False  # the gains alone tell which document is better, and every document is in pairs
+    plain: bool = False  # the gains alone tell which document is better, every document is in pairs, and no tiers
+    symmetric: bool = False  # upper and lower are the same, so that it does not matter which document ranks higher
     scaled: bool = False  # |delta| has a factor of the upper document
     weighted: bool = False  # documents carry weights
     tiered: bool = False  # only pairs of the same tier
@@ -96,17 +106,21 @@ def exponential(x: float) -> Any:
 
 @functools.cache
 def stage_kernel() -> Callable[..., None]:
-    """``kernel(scores, grade, weight, tier, sigma, fast_spread, offsets, first, last, order, cuts, rows, fast, wide)``.
+    """``kernel(scores, grade, begin, symmetric, weight, tier, sigma, fast_spread, offsets, first, last, order, ...)``.
 
-    Derives ``fast`` (float32, each query padded) from ``rows`` (float64), both in rank order. It is a kernel of its own
+    Derives ``fast`` (float32, each query padded) from ``rows`` (float64, in rank order). It is a kernel of its own
     because the pair kernel may only ``load`` what no store in the same function has written. ``weight`` and ``tier`` may
-    be empty, and so may ``grade`` for a plain shape.
+    be empty, and so may ``grade`` for a plain shape. ``begin``, if not empty, is where each
+    document's gain begins in a list by falling gain: whole lists are put into that order. ``places`` receives the list's
+    documents and, where a gain begins, how many have it; ``kinds`` which list each query has.
     """
     stamp = sources_stamp()
 
     def kernel(
         scores: Any,
         grade: Any,
+        begin: Any,
+        symmetric: bool,
         weight: Any,
         tier: Any,
         sigma: float,
@@ -118,7 +132,8 @@ def stage_kernel() -> Callable[..., None]:
         cuts: Any,
         rows: Any,
         fast: Any,
-        wide: Any,
+        places: Any,
+        kinds: Any,
     ) -> None:
         _ = stamp
         for query in range(first, last):
@@ -128,53 +143,77 @@ def stage_kernel() -> Callable[..., None]:
             n = offsets[query + 1] - start
             low = start - offsets[first]
             padded = low + PADDING * (query - first)
-            ranked = order[start : start + n]
+            document = places[0, low : low + n]
             score = rows[4, low : low + n]  # until the pair kernel needs it
-            for r in range(n):
-                score[r] = scores[start + ranked[r]]
-            top = score[0]
-            bottom = score[0]
-            for r in range(n):  # with a cut-off, the documents below it are in no order
-                bottom = min(bottom, score[r])
-            wide[query - first] = not (sigma * (top - bottom) <= fast_spread)
+            top = scores[start + order[start]]
+            graded = begin.size > 0 and cuts[query - first] == n - 1
+            if graded and sigma * (top - scores[start + order[start + n - 1]]) <= fast_spread:
+                kinds[query - first] = GRADED
+                # Every document to its place, in rank order among those of the same gain.
+                count, rank = places[1, low : low + n], places[2, low : low + n]
+                count[:] = 0
+                for r in range(n):
+                    at = load(begin, start + load(order, start + r))
+                    rank[at + count[at]] = r
+                    count[at] += 1
+                for s in range(n):
+                    document[s] = load(order, start + rank[s])
+                for s in range(n):
+                    score[s] = load(scores, start + document[s])
+                to = fast[1, padded : padded + n]
+                gain = rows[0, low : low + n]
+                for s in range(n):
+                    to[s] = np.float32(load(gain, rank[s]) - gain[0])
+                for c in range(1, 2 if symmetric else 3):
+                    part = rows[c, low : low + n]
+                    to = fast[2 * c, padded : padded + n]
+                    rest = fast[2 * c + 1, padded : padded + n]
+                    for s in range(n):
+                        value = load(part, rank[s])
+                        to[s] = np.float32(value)
+                        rest[s] = np.float32(value - np.float32(value))
+                if not symmetric:
+                    for s in range(n):
+                        fast[6, padded + s] = rank[s]
+                        fast[8, padded + s] = rows[3, low + rank[s]]
+            else:
+                document[:] = order[start : start + n]
+                for r in range(n):
+                    score[r] = load(scores, start + document[r])
+                beyond = 0
+                for r in range(n):
+                    beyond += sigma * (top - score[r]) > fast_spread
+                kinds[query - first] = WIDE if beyond > 0 else RANKED
+                gain = rows[0, low : low + n]
+                to = fast[1, padded : padded + n]
+                for r in range(n):  # only differences of gains matter: without their common part they fit float32
+                    to[r] = np.float32(gain[r] - gain[0])
+                for c in range(1, 3):
+                    part = rows[c, low : low + n]
+                    to = fast[2 * c, padded : padded + n]
+                    rest = fast[2 * c + 1, padded : padded + n]
+                    for r in range(n):
+                        to[r] = np.float32(part[r])
+                    for r in range(n):
+                        rest[r] = np.float32(part[r] - to[r])
             to = fast[0, padded : padded + n]
             for r in range(n):
                 to[r] = exponential(max(sigma * (score[r] - top), -80.0))
-            gain = rows[0, low : low + n]
-            least, most = gain[0], gain[0]
-            for r in range(n):
-                least, most = min(least, gain[r]), max(most, gain[r])
-            to = fast[1, padded : padded + n]
-            for r in range(n):
-                to[r] = np.float32(
-                    gain[r] - least
-                )  # only differences matter: without their common part they fit float32
-            for c in range(1, 3):
-                part = rows[c, low : low + n]
-                to = fast[2 * c, padded : padded + n]
-                rest = fast[2 * c + 1, padded : padded + n]
-                for r in range(n):
-                    to[r] = np.float32(part[r])
-                for r in range(n):
-                    rest[r] = np.float32(part[r] - to[r])
             if grade.size > 0:
                 for r in range(n):
-                    fast[6, padded + r] = grade[start + ranked[r]]
+                    fast[6, padded + r] = grade[start + document[r]]
             if weight.size > 0:
                 for r in range(n):
-                    fast[7, padded + r] = weight[start + ranked[r]]
+                    fast[7, padded + r] = weight[start + document[r]]
             if tier.size > 0:
                 for r in range(n):
-                    fast[8, padded + r] = tier[start + ranked[r]]
+                    fast[8, padded + r] = tier[start + document[r]]
             for c in range(9):
                 fast[c, padded + n : padded + n + PADDING] = np.float32(0.0)
-            # Padding exerts no force: it is no better and no worse than anything, or better and far above.
+            # Padding exerts no force: it is no better and no worse than anything, or, for a plain shape, infinitely far.
+            fast[0, padded + n : padded + n + PADDING] = np.float32(1.0 if grade.size > 0 else FAR)
             if grade.size > 0:
-                fast[0, padded + n : padded + n + PADDING] = np.float32(1.0)
                 fast[6, padded + n : padded + n + PADDING] = np.float32(np.nan)
-            else:
-                fast[0, padded + n : padded + n + PADDING] = np.float32(FAR)
-                fast[1, padded + n : padded + n + PADDING] = np.float32(most - least)
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
 
@@ -186,7 +225,7 @@ def pair_kernel(
     """Specialise the kernel; its arguments are those of ``stage_kernel`` and what it computed."""
     cost32 = inlinable(fast_cost)
     cost64 = inlinable(exact_cost)
-    gained, _, scaled, weighted, tiered, shifted = shape
+    gained, plain, symmetric, scaled, weighted, tiered, shifted = shape
     stamp = sources_stamp()
 
     def kernel(
@@ -203,11 +242,11 @@ def pair_kernel(
         last: int,
         part: int,
         parts: int,
-        order: Any,
         cuts: Any,
         rows: Any,
         fast: Any,
-        wide: Any,
+        places: Any,
+        kinds: Any,
         gradient: Any,
         hessian: Any,
     ) -> None:
@@ -232,13 +271,14 @@ def pair_kernel(
             gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
             gradient64[:] = 0.0
             hessian64[:] = 0.0
-            if wide[query - first]:
+            documents = places[0, low : low + n]
+            kind = kinds[query - first]
+            if kind == WIDE:
                 values = rows[:, low : low + n]
-                ranked = order[start : start + n]
                 for i in range(first_row, last_row):
-                    upper_row = start + ranked[i]
+                    upper_row = start + documents[i]
                     for j in range(i + ONE, end):
-                        lower_row = start + ranked[j]
+                        lower_row = start + documents[j]
                         better = grade[upper_row] > grade[lower_row]
                         if not (better or grade[upper_row] < grade[lower_row]):
                             continue
@@ -270,9 +310,89 @@ def pair_kernel(
                 for j in range(n + PADDING):
                     gradient32[j] = zero
                     hessian32[j] = zero
+                graded = plain and kind == GRADED
+                column_i = np.uint64(0)
+                if graded:  # whole pairs of rows in each part
+                    first_row &= ~ONE
+                    last_row = end if part + 1 == parts else last_row & ~ONE
                 for block in range(first_row, last_row, ROW_BLOCK):
                     stop = min(block + ROW_BLOCK, last_row)
-                    for i in range(block, stop, np.uint64(2)):
+                    if graded:
+                        for i in range(block, stop, TWO):
+                            k = i + ONE
+                            while column_i <= i:
+                                column_i += np.uint64(places[1, low + column_i])
+                            column = column_i
+                            if column >= end:  # the lowest gain: nobody below. If k has it, its pairs have no size
+                                break
+                            e_i, e_k = load(e, i), load(e, k)
+                            gain_i, gain_k = load(gain, i), load(gain, k)
+                            upper_i, upper_rest_i = load(upper, i), load(upper_rest, i)
+                            upper_k, upper_rest_k = load(upper, k), load(upper_rest, k)
+                            lower_i, lower_rest_i = load(lower, i), load(lower_rest, i)
+                            lower_k, lower_rest_k = load(lower, k), load(lower_rest, k)
+                            rank_i, rank_k = load(grade32, i), load(grade32, k)
+                            scale_i, scale_k = load(tier32, i), load(tier32, k)
+                            weight_i, weight_k = load(weight32, i), load(weight32, k)
+                            gradient_i = gradient_k = hessian_i = hessian_k = 0.0
+                            while column < end:
+                                length = min(COLUMN_BLOCK, end - column)
+                                sum_i = sum_k = bend_i = bend_k = zero
+                                for j in range(column, column + ((length + LANES) & ~LANES)):
+                                    e_j, gain_j = load(e, j), load(gain, j)
+                                    upper_j, upper_rest_j = load(upper, j), load(upper_rest, j)
+                                    size_i, size_k = gain_i - gain_j, gain_k - gain_j
+                                    if symmetric:
+                                        size_i *= distance(upper_i, upper_rest_i, upper_j, upper_rest_j)
+                                        size_k *= distance(upper_k, upper_rest_k, upper_j, upper_rest_j)
+                                    else:
+                                        lower_j, lower_rest_j = load(lower, j), load(lower_rest, j)
+                                        rank_j = load(grade32, j)
+                                        above_i, above_k = rank_i < rank_j, rank_k < rank_j
+                                        size_i *= distance(
+                                            upper_i if above_i else upper_j,
+                                            upper_rest_i if above_i else upper_rest_j,
+                                            lower_j if above_i else lower_i,
+                                            lower_rest_j if above_i else lower_rest_i,
+                                        )
+                                        size_k *= distance(
+                                            upper_k if above_k else upper_j,
+                                            upper_rest_k if above_k else upper_rest_j,
+                                            lower_j if above_k else lower_k,
+                                            lower_rest_j if above_k else lower_rest_k,
+                                        )
+                                        if scaled:
+                                            scale_j = load(tier32, j)
+                                            size_i *= scale_i if above_i else scale_j
+                                            size_k *= scale_k if above_k else scale_j
+                                    if weighted:
+                                        weight_j = load(weight32, j)
+                                        size_i *= weight_i * weight_j
+                                        size_k *= weight_k * weight_j
+                                    total_i, total_k = e_i + e_j, e_k + e_j
+                                    inverse = one / (total_i * total_k)
+                                    push_i, curve_i = cost32(e_i, e_j, inverse * total_k)
+                                    push_k, curve_k = cost32(e_k, e_j, inverse * total_i)
+                                    push_i *= size_i
+                                    push_k *= size_k
+                                    curve_i *= size_i
+                                    curve_k *= size_k
+                                    sum_i -= push_i
+                                    sum_k -= push_k
+                                    bend_i += curve_i
+                                    bend_k += curve_k
+                                    gradient32[j] += push_i + push_k
+                                    hessian32[j] += curve_i + curve_k
+                                gradient_i += sum_i
+                                gradient_k += sum_k
+                                hessian_i += bend_i
+                                hessian_k += bend_k
+                                column += length
+                            gradient64[i] += gradient_i
+                            gradient64[k] += gradient_k
+                            hessian64[i] += hessian_i
+                            hessian64[k] += hessian_k
+                    for i in range(block, block if graded else stop, TWO):
                         # Documents i and k = i + 1 against all below i: k against itself has no size.
                         k = min(i + ONE, stop - ONE)
                         e_i, e_k = load(e, i), load(e, k)
@@ -381,7 +501,7 @@ def pair_kernel(
                         hessian32[j] = zero
             unit = coefficient * norm[query] * sigma
             for r in range(n):
-                document = low + order[start + r]
+                document = low + documents[r]
                 gradient[document] += unit * gradient64[r]
                 hessian[document] += unit * sigma * hessian64[r]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .compiling import REDUCE, compile_kernel, inlinable, sources_stamp
 
-__all__ = ["rank_kernel", "top_kernel"]
+__all__ = ["level_kernel", "rank_kernel", "top_kernel"]
 
 RUN = 16
 
@@ -137,3 +137,31 @@ def top_kernel() -> Callable[..., int]:
         return -1
 
     return compile_kernel(kernel, fastmath=REDUCE)
+
+
+@functools.cache
+def level_kernel() -> Callable[..., bool]:
+    """``kernel(gain, grade, offsets, order, begin)``, order by falling gain: ``begin[row]``, where its gain begins there.
+
+    Returns whether the gains order any two documents of a query as their grades do, equal ones included.
+    """
+    stamp = sources_stamp()
+
+    def kernel(gain: Any, grade: Any, offsets: Any, order: Any, begin: Any) -> bool:
+        _ = stamp
+        alike = True
+        for query in range(len(offsets) - 1):
+            start = offsets[query]
+            first = 0
+            for r in range(offsets[query + 1] - start):
+                row = start + order[start + r]
+                before = start + order[start + max(r - 1, 0)]
+                if gain[row] != gain[before]:
+                    first = r
+                    alike = alike and grade[row] < grade[before]
+                else:
+                    alike = alike and grade[row] == grade[before]  # NaN is not equal to itself
+                begin[row] = first
+        return alike
+
+    return compile_kernel(kernel)

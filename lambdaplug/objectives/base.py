@@ -1,6 +1,7 @@
 """What all objectives share: from checked rows to float32 arrays, over threads, with the same bits at any number."""
 
 import abc
+import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -52,18 +53,42 @@ class Scratch:
     def __init__(self) -> None:
         self._arrays: dict[Hashable, npt.NDArray[Any]] = {}
 
-    def array(self, name: Hashable, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-        """At least this large, its contents undefined."""
+    def array(self, name: Hashable, rows: int, size: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        """So many rows, at least this long, their contents undefined."""
         kept = self._arrays.get(name)
-        if kept is None or any(have < want for have, want in zip(kept.shape, shape, strict=True)):
-            kept = self._arrays[name] = np.zeros(shape, dtype)
+        if kept is None or kept.shape[1] < size:
+            kept = self._arrays[name] = np.zeros((rows, size), dtype)
         return kept
 
     def sums(self, name: Hashable, size: int) -> tuple[Array, Array]:
         """A gradient and a hessian of zeros."""
-        buffers = self.array(name, (2, size))[:, :size]
+        buffers = self.array(name, 2, size)[:, :size]
         buffers[:] = 0.0
         return buffers[0], buffers[1]
+
+
+class Pieces:
+    """The parts of one huge query: added in their order, whoever finished first, and kept no longer than needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._early: dict[int, tuple[Array, Array]] = {}
+        self._total: tuple[Array, Array] | None = None
+        self._next = 0
+
+    def add(self, task: Task, sums: tuple[Array, Array]) -> tuple[Array, Array] | None:
+        """The sum of all parts, to whom brings the last one."""
+        with self._lock:
+            self._early[task.part] = sums
+            while self._next in self._early:
+                piece = self._early.pop(self._next)
+                if self._total is None:
+                    self._total = piece
+                else:
+                    for total, more in zip(self._total, piece, strict=True):
+                        total += more
+                self._next += 1
+            return self._total if self._next == task.parts else None
 
 
 class Objective(abc.ABC):
@@ -140,7 +165,7 @@ class Objective(abc.ABC):
         ranking = Ranking(queries, values, orders, iteration, memory, exact)
         out = np.empty(rows, dtype), np.empty(rows, dtype)
         pool: list[Scratch] = queries.memo("scratch", list)  # fresh memory every round would cost more than it holds
-        pieces: dict[tuple[int, int], tuple[Array, Array]] = {}
+        split: dict[int, Pieces] = {}
         weight = EMPTY if queries.query_weight is None else queries.query_weight
 
         def finish(task: Task, gradient: Array, hessian: Array) -> None:
@@ -163,21 +188,13 @@ class Objective(abc.ABC):
                 size = int(queries.offsets[task.last] - queries.offsets[task.first])
                 sums = (scratch if task.parts == 1 else Scratch()).sums("sums", size)
                 self.accumulate(ranking, task, scratch, 1.0, *sums)
-                if task.parts == 1:
-                    finish(task, *sums)
-                else:
-                    pieces[task.first, task.part] = sums
+                whole = sums if task.parts == 1 else split.setdefault(task.first, Pieces()).add(task, sums)
+                if whole is not None:
+                    finish(task, *whole)
+                    split.pop(task.first, None)
             pool.append(scratch)
 
-        tasks = queries.tasks(self.cutoff, self.divisible)
-        run_tasks(work, tasks, threads)
-        for task in tasks:  # the parts of a huge query are added in their order, whoever finished first
-            if task.parts > 1 and task.part == 0:
-                gradient, hessian = pieces[task.first, 0]
-                for part in range(1, task.parts):
-                    gradient += pieces[task.first, part][0]
-                    hessian += pieces[task.first, part][1]
-                finish(task, gradient, hessian)
+        run_tasks(work, queries.tasks(self.cutoff, self.divisible), threads)
         return out
 
     def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Gradients:  # noqa: ARG002

@@ -13,15 +13,20 @@ from ..kernels import (
     FLOAT64_ROWS,
     PADDING,
     PairShape,
+    level_kernel,
     pair_kernel,
+    rank_kernel,
     stage_kernel,
     swap_kernel,
 )
 from ..measures import Measure, Prepared, as_measure
 from ..queries import Array, Labels, Queries, Task
+from ..rows import row_order
 from .base import EMPTY, Objective, Ranking, Scratch, as_step
 
 __all__ = ["LambdaRank"]
+
+NOWHERE = np.empty(0, np.int32)
 
 
 class LambdaRank(Objective):
@@ -104,17 +109,21 @@ class LambdaRank(Objective):
 
         return queries.memo((self.measure, self.labels, self.ignore_zero), prepare)
 
-    def shape_of(self, queries: Queries, tiered: bool) -> PairShape:
-        """The kernel that these queries need; decided once a data set."""
+    def graded(self, queries: Queries) -> tuple[bool, npt.NDArray[np.int32]]:
+        """Whether the gains alone tell which document is better; where each one's gain begins in a list by gain."""
 
-        def decide() -> PairShape:
-            prepared, shifted = self.prepared(queries), self.cost.shift != 1.0
-            plain = self.measure.gained and not shifted and _orders_alike(prepared.gain, prepared.grade)
-            weighted = queries.document_weight is not None
-            return PairShape(self.measure.gained, plain, self.measure.scaled, weighted, tiered, shifted)
+        def sort() -> tuple[bool, npt.NDArray[np.int32]]:
+            gain, grade, *_ = self.prepared(queries)
+            if not self.measure.gained or np.isnan(gain).any():
+                return False, NOWHERE
+            order, longest = row_order(queries.offsets), int(queries.sizes.max(initial=0))
+            buffers = np.empty((2, longest)), np.empty((2, longest), np.int32)
+            rank_kernel()(gain, queries.offsets, 0, len(queries), order, *buffers)
+            begin = np.empty(len(gain), np.int32)
+            plain = level_kernel()(gain, grade, queries.offsets, order, begin)
+            return plain, begin if plain and self.cutoff is None else NOWHERE
 
-        key = ("shape", self.measure, self.labels, self.ignore_zero, self.cost, tiered)
-        return queries.memo(key, decide)
+        return queries.memo(("graded", self.measure, self.labels, self.ignore_zero), sort)
 
     def accumulate(
         self,
@@ -129,30 +138,32 @@ class LambdaRank(Objective):
         """With ``tier``, one a row: of the pairs whose two rows have the same."""
         queries, scores, first, last = ranking.queries, ranking.scores, task.first, task.last
         gain, grade, norm, discount, k = self.prepared(queries)
-        shape = self.shape_of(queries, tier.size > 0)
-        weight = queries.document_weight if shape.weighted else EMPTY
-        size, count = len(gradient), last - first
-        rows = scratch.array("rows", (FLOAT64_ROWS, size))
-        fast = scratch.array("fast", (FLOAT32_ROWS, size + PADDING * (count + 1)), np.float32)
-        cuts = scratch.array("cuts", (count,), np.int64)
-        wide = scratch.array("wide", (count,), np.bool_)
-        spread = -1.0 if ranking.exact else FAST_SPREAD
-        order = ranking.orders[self.cutoff]
-        ranked: tuple[Any, ...] = (queries.offsets, first, last, order)
-        parted = (queries.offsets, first, last, task.part, task.parts, order)
-        swap_kernel(self.measure.swap_rows())(gain, discount, k, norm, *ranked, rows, cuts)
-        compared = EMPTY if shape.plain else grade
-        stage_kernel()(scores, compared, weight, tier, self.sigma, spread, *ranked, cuts, rows, fast, wide)
-        pair_kernel(self.cost.fast, self.cost.exact, shape)(
-            *(self.sigma, self.cost.shift, coefficient),
-            *(scores, grade, weight, tier, norm, *parted),
-            *(cuts, rows, fast, wide, gradient, hessian),
+        plain, begin = self.graded(queries)
+        measure, shifted = self.measure, self.cost.shift != 1.0
+        weight = EMPTY if queries.document_weight is None else queries.document_weight
+        shape = PairShape(
+            gained=measure.gained,
+            plain=plain and not shifted and not tier.size,
+            symmetric=measure.symmetric,
+            scaled=measure.scaled,
+            weighted=weight.size > 0,
+            tiered=tier.size > 0,
+            shifted=shifted,
         )
-
-
-def _orders_alike(gain: Array, grade: Array) -> bool:
-    """Whether the gains order any two documents as their grades do, equal ones included."""
-    if np.isnan(grade).any() or np.isnan(gain).any():
-        return False
-    by_grade = np.lexsort((gain, grade))
-    return bool(np.array_equal(np.diff(gain[by_grade]) > 0, np.diff(grade[by_grade]) > 0))
+        size, count = len(gradient), last - first
+        rows = scratch.array("rows", FLOAT64_ROWS, size)
+        fast = scratch.array("fast", FLOAT32_ROWS, size + PADDING * (count + 1), np.float32)
+        places = scratch.array("places", 4, size, np.int32)
+        cuts, kinds = scratch.array("cuts", 2, count, np.int64)
+        spread = -1.0 if ranking.exact else FAST_SPREAD
+        ranked: tuple[Any, ...] = (queries.offsets, first, last, ranking.orders[self.cutoff])
+        staged: tuple[Any, ...] = (cuts, rows, fast, places, kinds)
+        swap_kernel(self.measure.swap_rows())(gain, discount, k, norm, *ranked, rows, cuts)
+        stage_kernel()(
+            *(scores, EMPTY if shape.plain else grade, begin if shape.plain else NOWHERE, shape.symmetric),
+            *(weight, tier, self.sigma, spread, *ranked, *staged),
+        )
+        pair_kernel(self.cost.fast, self.cost.exact, shape)(
+            *(self.sigma, self.cost.shift, coefficient, scores, grade, weight, tier, norm),
+            *(queries.offsets, first, last, task.part, task.parts, *staged, gradient, hessian),
+        )
