@@ -230,7 +230,10 @@ def objective(size):
         mine = alone[threads, host if host != "CatBoost" else "LightGBM", measure]
         said = f"{work} / {host} {peer.partition(';')[0]}" + (", two threads" if threads > 1 else "")
         results.append(ratio(said, mine, alone[threads, host, peer, pairs], goal if threads == 1 else None))
-    for host in ("LightGBM", "XGBoost") if len(THREADS) > 1 else ():
+    if len(THREADS) == 1:
+        print("\ntwo threads / one: not measured, with --cpu-time or on one core")
+        return results
+    for host in ("LightGBM", "XGBoost"):
         work = f"whole-list NDCG in {host}, two threads / one"
         results.append(ratio(work, alone[2, host, "ndcg"], alone[1, host, "ndcg"], 0.6))
     return results
