@@ -1,0 +1,431 @@
+"""How fast lambdaplug is beside the boosters' own ranking objectives, and whether it meets its goals.
+
+    python recipes/benchmark.py                            # everything, in the goals' sizes
+    python recipes/benchmark.py --only objective,memory    # some sections
+    python recipes/benchmark.py --markdown                 # all results as a Markdown table at the end
+
+Machines are noisy: contenders take turns round by round, each keeps its fastest round, and ratios are printed. An
+objective's own time is that of a booster's round on one feature and two leaves, where the tree costs almost nothing,
+minus the same round with stored gradients. All contenders start from the same random scores and do the same work: the
+same pairs, and none of the peers' normalisations. On a busy machine, --cpu-time counts processor time.
+"""
+
+import argparse
+import importlib.metadata
+import importlib.util
+import itertools
+import os
+import pickle
+import platform
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+from time import perf_counter, thread_time
+from typing import NamedTuple
+
+import lightgbm as lgb
+import matplotlib
+import numpy as np
+import pandas as pd
+import xgboost as xgb
+from tqdm import tqdm
+
+import lambdaplug as lp
+from lambdaplug.measures import registered
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+SHARES = (0.55, 0.25, 0.13, 0.05, 0.02)  # of the labels 0..4, as judged web results have them
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+CPU_TIME = "--cpu-time" in sys.argv
+CLOCK = thread_time if CPU_TIME else perf_counter
+THREADS = (1, 2) if CORES > 1 and not CPU_TIME else (1,)
+CATBOOST = importlib.util.find_spec("catboost") is not None
+MEASURE_GOALS = {"err": 3, "bpref": 3, "mrr": 1, "wta": 1, "p": 1, "recall": 1}  # all others: 2
+
+# How much of everything; the goals are meant for the first.
+FULL = {"queries": 2000, "documents": 120, "blocks": 4, "rounds": 6, "repeats": 8, "starts": 3}
+FULL |= {"training": (2000, 10), "leaves": (31, 255)}  # queries, rounds
+FULL |= {"growth_rows": 200_000, "growth_documents": (10, 30, 100, 300, 1000, 3000, 10_000, 20_000)}
+FULL |= {"growth_queries": (1000, 3000, 10_000, 30_000)}  # of 100 documents
+FULL |= {"memory": [("LightGBM", 30_000, 100), ("XGBoost", 30_000, 100), ("LightGBM", 50, 20_000)]}
+QUICK = FULL | {"queries": 200, "blocks": 2, "rounds": 3, "repeats": 3, "starts": 1, "training": (50, 3)}
+QUICK |= {"leaves": (31,), "growth_rows": 20_000, "growth_documents": (10, 100, 1000, 20_000)}
+QUICK |= {"growth_queries": (300, 1000, 3000), "memory": [("LightGBM", 250, 2000)]}
+
+
+class Result(NamedTuple):
+    work: str
+    measured: str
+    value: float
+    goal: float | None = None  # at most
+    unit: str = ""
+
+    @property
+    def verdict(self):
+        if self.goal is None:
+            return ""
+        return "too noisy" if np.isnan(self.value) else "met" if self.value <= self.goal else "NOT MET"
+
+    def line(self):
+        goal = "" if self.goal is None else f"<= {self.goal}"
+        return [self.work, self.measured, f"{self.value:.3g} {self.unit}".strip(), goal, self.verdict]
+
+
+def ratio(work, mine, theirs, goal=None):
+    """A time that comes out negative, being a difference of two, says that the machine had other work."""
+    value = mine / theirs if min(mine, theirs) > 0 else np.nan
+    return Result(work, f"{1e3 * mine:.2f} / {1e3 * theirs:.2f} ms", value, goal)
+
+
+def progress(steps, title, total=None):
+    return tqdm(steps, desc=title, total=total, disable=None, leave=False)
+
+
+# --- data, and contenders: functions that run one round and return its seconds ------------------------------------
+
+
+def one_feature(queries, documents, binary=False):
+    """A feature that says a little about the label, labels, sizes, and random scores to start from, without which lists
+    would be full of ties."""
+    rng = np.random.default_rng(documents)
+    labels = rng.choice(len(SHARES), size=queries * documents, p=SHARES)
+    X = np.round(labels + 4.0 * rng.normal(size=len(labels))).astype(np.float32)[:, None]
+    labels = (np.minimum(labels, 1) if binary else labels).astype(np.float32)
+    return X, labels, np.full(queries, documents), rng.normal(size=len(labels))
+
+
+def stored_gradients(rows):
+    kept = np.random.default_rng(0).normal(size=rows).astype(np.float32), np.ones(rows, np.float32)
+    return lambda scores, data: kept  # noqa: ARG005
+
+
+def seconds(action):
+    start = CLOCK()
+    action()
+    return CLOCK() - start
+
+
+def lightgbm(X, labels, group, scores=None):
+    """Makes contenders on this data. With a callable, ``lgb.train`` too updates a Booster whose objective is "none"."""
+    data = lgb.Dataset(X, labels, group=group, init_score=scores, params={"verbose": -1})
+
+    def contender(objective, threads=1, leaves=2, pairs=30):
+        fobj, name = (objective, "none") if callable(objective) else (None, objective)
+        parameters = {"objective": name, "num_threads": threads, "num_leaves": leaves, "min_sum_hessian_in_leaf": 0}
+        parameters |= {"lambdarank_truncation_level": pairs, "lambdarank_norm": False, "metric": "None", "verbose": -1}
+        booster = lgb.Booster(parameters, data)
+        return lambda: seconds(lambda: booster.update(fobj=fobj))
+
+    return contender
+
+
+def xgboost(X, labels, group, scores=None):
+    data = xgb.DMatrix(X, labels, base_margin=scores)
+    data.set_group(group)
+
+    def contender(objective, threads=1, leaves=2, pairs=30):
+        fobj, name = (objective, "rank:ndcg") if callable(objective) else (None, objective)
+        parameters = {"objective": name, "nthread": threads, "max_leaves": leaves, "max_depth": 0, "lambda": 1e-3}
+        parameters |= {"grow_policy": "lossguide", "learning_rate": 0.1, "min_child_weight": 0, "base_score": 0}
+        parameters |= {"lambdarank_pair_method": "topk", "lambdarank_num_pair_per_sample": pairs}
+        parameters |= {"lambdarank_normalization": False, "lambdarank_score_normalization": False}
+        booster, number = xgb.Booster(parameters, [data]), itertools.count()
+        return lambda: seconds(lambda: booster.update(data, next(number), fobj))
+
+    return contender
+
+
+def catboost(X, labels, group, scores=None):
+    """CatBoost has no single rounds, so that a contender is the second of a training; and takes no gradients, so that
+    RMSE stands for stored ones. It differentiates twice a round, for the tree and for its leaves: that stays in."""
+    import catboost as cat
+
+    data = cat.Pool(X, labels, group_id=np.repeat(np.arange(len(group)), group), baseline=scores)
+
+    class Stamps(list):
+        def after_iteration(self, info):  # noqa: ARG002
+            self.append(CLOCK())
+            return True
+
+    def contender(objective, threads=1, pairs=None):  # noqa: ARG001
+        loss = "RMSE" if callable(objective) else objective
+        parameters = {"loss_function": loss, "thread_count": threads, "depth": 1, "iterations": 2, "metric_period": 9}
+        parameters |= {"boosting_type": "Plain", "bootstrap_type": "No", "random_strength": 0, "learning_rate": 0.1}
+        parameters |= {"leaf_estimation_method": "Gradient", "leaf_estimation_iterations": 1}
+        parameters |= {"logging_level": "Silent", "allow_writing_files": False}
+
+        def run():
+            stamps = Stamps()
+            cat.CatBoost(parameters).fit(data, callbacks=[stamps])
+            return stamps[1] - stamps[0]
+
+        return run
+
+    return contender
+
+
+HOSTS = {"LightGBM": lightgbm, "XGBoost": xgboost, "CatBoost": catboost}
+
+
+def calls(measure, X, labels, group, scores):
+    """The objective alone, called as a host calls it, on one thread. Scores move between the calls as by a tree of 31
+    leaves: by a twentieth of their spread, as they do after some 20 rounds at the learning rate 0.1."""
+    objective, rng = lp.LambdaRank(measure), np.random.default_rng(1)
+    data = lgb.Dataset(X, labels, group=group, params={"num_threads": 1, "verbose": -1}).construct()
+    scores = scores.copy()
+
+    def call():
+        np.add(scores, rng.normal(0, 0.05, size=31)[rng.integers(31, size=len(scores))], out=scores)
+        return seconds(lambda: objective(scores, data))
+
+    return call
+
+
+def race(contenders, repeats, title):
+    """Each contender's fastest round; they take turns."""
+    best = dict.fromkeys(contenders, np.inf)
+    for _ in progress(range(repeats), title):
+        for name, run in contenders.items():
+            best[name] = min(best[name], run())
+    return best
+
+
+# --- sections -----------------------------------------------------------------------------------------------------
+
+
+def objective(size):
+    """lambdaplug / the booster's own objective: a round on one feature and two leaves, minus one of stored gradients"""
+    n = size["documents"]
+    duels = [  # work, host, its objective, how many documents have pairs with all below, our measure, goal
+        ("whole-list NDCG", "LightGBM", "lambdarank", n, "ndcg", Fraction(1, 8)),
+        ("NDCG@30 pairs", "LightGBM", "lambdarank", 30, "ndcg@30", Fraction(1, 4)),
+        ("NDCG@3 pairs", "LightGBM", "lambdarank", 3, "ndcg@3", Fraction(1, 3)),
+        ("whole-list NDCG", "XGBoost", "rank:ndcg", n, "ndcg", Fraction(1, 20)),
+        ("whole-list MAP", "XGBoost", "rank:map", n, "map", Fraction(1, 20)),
+    ]
+    if CATBOOST:
+        duels.append(("whole-list NDCG", "CatBoost", "LambdaMart:metric=NDCG;norm=false", n, "ndcg", None))
+    makers = {}  # each contender has a data set of its own
+    for _, host, peer, pairs, measure, _ in duels:
+        rows = one_feature(size["queries"], n, binary=measure == "map")
+        makers.setdefault((host, "stored"), (HOSTS[host](*rows), stored_gradients(len(rows[0])), pairs))
+        makers[host, peer, pairs] = HOSTS[host](*rows), peer, pairs
+        if host != "CatBoost":
+            makers[host, measure] = HOSTS[host](*rows), lp.LambdaRank(measure), pairs
+    time = {(threads, *name): np.inf for threads in THREADS for name in makers}
+    for block, threads in itertools.product(range(size["blocks"]), THREADS):
+        # LightGBM's number of threads belongs to the process, so that one and two cannot take turns round by round.
+        runs = {(threads, *name): make(what, threads, pairs=pairs) for name, (make, what, pairs) in makers.items()}
+        best = race(runs, size["rounds"], f"objective, {threads} threads, block {block + 1}")
+        time |= {name: min(time[name], found) for name, found in best.items()}
+    alone = {name: found - time[(*name[:2], "stored")] for name, found in time.items()}
+
+    results = []
+    for threads, (work, host, peer, pairs, measure, goal) in itertools.product(THREADS, duels):
+        mine = alone[threads, host if host != "CatBoost" else "LightGBM", measure]
+        said = f"{work} / {host} {peer.partition(';')[0]}" + (", two threads" if threads > 1 else "")
+        results.append(ratio(said, mine, alone[threads, host, peer, pairs], goal if threads == 1 else None))
+    if len(THREADS) == 1:
+        print("\ntwo threads / one: not measured, with --cpu-time or on one core")
+        return results
+    for host in ("LightGBM", "XGBoost"):
+        work = f"whole-list NDCG in {host}, two threads / one"
+        results.append(ratio(work, alone[2, host, "ndcg"], alone[1, host, "ndcg"], 0.6))
+    return results
+
+
+def training(size):
+    """lambdaplug / built-in: a training's rounds on 136 features, the same pairs, one thread"""
+    queries, rounds = size["training"]
+    data = lp.data.cubic(queries, size["documents"], features=136, noise=0.3)
+    results = []
+    for host, peer in (("LightGBM", "lambdarank"), ("XGBoost", "rank:ndcg")):
+        make = HOSTS[host](*data)
+        for leaves in size["leaves"]:
+            # Each repetition grows the same trees, so that every round has its own fastest time.
+            best = np.full((2, rounds), np.inf)
+            for _ in range(2):
+                mine, theirs = make(lp.LambdaRank("ndcg@30"), leaves=leaves), make(peer, leaves=leaves)
+                for number in progress(range(rounds), f"training, {host}, {leaves} leaves"):
+                    best[:, number] = np.minimum(best[:, number], [mine(), theirs()])
+            results.append(ratio(f"NDCG@30 pairs / {host} {peer}, {leaves} leaves", *best.mean(axis=1), 1.0))
+    return results
+
+
+CURVES = []  # for the plot: panel, label, x, seconds
+
+
+def growth(size):
+    """slope on log-log axes: a query's time by its documents at a constant number of rows, and all time by rows"""
+    by_documents = [(size["growth_rows"] // n, n) for n in size["growth_documents"]]
+    by_rows = [(queries, 100) for queries in size["growth_queries"]]
+    results = []
+    for panel, shapes in enumerate((by_documents, by_rows)):
+        runs = {(m, shape): calls(m, *one_feature(*shape)) for shape in shapes for m in ("ndcg@10", "ndcg")}
+        best = race(runs, size["repeats"], "growth by rows" if panel else "growth by documents")
+        for measure, name, goal in (("ndcg@10", "k = 10", 1.1), ("ndcg", "whole list", 1.1 if panel else 2.0)):
+            x = np.array([queries * n if panel else n for queries, n in shapes])
+            time = np.array([best[measure, shape] / (1 if panel else shape[0]) for shape in shapes])
+            slope = np.polyfit(np.log(x), np.log(time), 1)[0]
+            work = f"{name}, {'rows' if panel else 'documents a query'} from {x[0]:,} to {x[-1]:,}"
+            measured = f"{1e3 * time[0]:.3g} to {1e3 * time[-1]:.3g} ms"
+            results.append(Result(work, measured, slope, goal, "slope"))
+            CURVES.append((panel, f"{name}, slope {slope:.2f}", x, time))
+    return results
+
+
+def peak_memory(host, measure, queries, documents):
+    """The peak of this process's memory while it trains, in bytes; without a measure, with stored gradients."""
+    lp.LambdaRank("ndcg").gradients([0.0, 1.0], [0, 1], [2])  # the compiler takes memory too
+    objective = lp.LambdaRank(measure) if measure else stored_gradients(queries * documents)
+    run = HOSTS[host](*one_feature(queries, documents))(objective)
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak that building the data set had
+    run(), run()
+    return 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+
+
+def memory(size):
+    """peak above the booster's own: a training's, minus that of one with stored gradients"""
+    if not Path("/proc/self/clear_refs").exists():
+        print("memory: skipped, this system has no /proc/self/clear_refs")
+        return []
+    tasks = [(host, measure, *map(str, shape)) for host, *shape in size["memory"] for measure in ("ndcg", "")]
+    with ThreadPoolExecutor(CORES) as pool:
+        peaks = pool.map(lambda task: int(python(__file__, "--peak-memory", *task)), tasks)
+        peaks = list(progress(peaks, "memory", len(tasks)))
+    results = []
+    for (host, queries, n), mine, booster in zip(size["memory"], peaks[::2], peaks[1::2], strict=True):
+        work = f"{host}, {queries * n / 1e6:g} million rows, queries of {n:,}"
+        measured = f"{mine / 1e6:.0f} - {booster / 1e6:.0f} MB"
+        results.append(Result(work, measured, (mine - booster) / (queries * n), 48, "bytes/row"))
+    return results
+
+
+START = f"""
+from time import {CLOCK.__name__} as clock
+import numpy, numba
+start = clock()
+import lambdaplug
+imported = clock()
+lambdaplug.LambdaRank("ndcg").gradients([0.0, 1.0], [0, 1], [2])
+print(imported - start, clock() - imported)
+"""
+
+
+def start(size):
+    """import and first gradient in fresh processes, with an empty cache and with a filled one"""
+    imported, cold, warm = [], [], []
+    for _ in progress(range(size["starts"]), "start"):
+        with tempfile.TemporaryDirectory() as cache:
+            for first in (cold, warm):
+                times = python("-c", START, NUMBA_CACHE_DIR=cache).split()
+                imported.append(float(times[0]))
+                first.append(float(times[1]))
+    return [
+        Result("import beyond numpy and numba", "", min(imported), 0.3, "s"),
+        Result("first gradient, cold", "", min(cold), 3, "s"),
+        Result("first gradient, warm", "", min(warm), 0.3, "s"),
+        Result("pickled objective", "", len(pickle.dumps(lp.LambdaRank("ndcg"))), None, "bytes"),
+    ]
+
+
+def measures(size):
+    """every registered measure / whole-list NDCG, one thread"""
+    X, labels, *others = one_feature(size["queries"], size["documents"])
+    names, runs = {}, {}
+    for name, kind in registered().items():
+        try:
+            names[name] = kind()
+        except lp.LambdaplugError:
+            names[name] = kind(k=10)  # it needs a cut-off
+        runs[name] = calls(names[name], X, labels / 4 if name == "cndcg" else labels, *others)
+    best = race(runs, 2 * size["repeats"], "measures")
+    ndcg = best.pop("ndcg")
+    return [ratio(f"{names[name]} / ndcg", time, ndcg, MEASURE_GOALS.get(name, 2)) for name, time in best.items()]
+
+
+SECTIONS = {section.__name__: section for section in (objective, training, growth, memory, start, measures)}
+
+
+# --- around them --------------------------------------------------------------------------------------------------
+
+
+def python(*arguments, **environment):
+    """The last line that another Python prints."""
+    settings = {"env": {**os.environ, **environment}, "check": True, "text": True, "stdout": subprocess.PIPE}
+    return subprocess.run([sys.executable, *arguments], **settings).stdout.splitlines()[-1]
+
+
+def machine():
+    model = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), model)
+    packages = ["lambdaplug", "numpy", "numba", "lightgbm", "xgboost", *(["catboost"] if CATBOOST else [])]
+    versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
+    busy = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    return f"{model}, {CORES} cores{busy}; Python {platform.python_version()}, {versions}"
+
+
+def plot(results, path):
+    judged = {f"{name}: {r.work}": r for name, r in results[::-1] if r.verdict in ("met", "NOT MET")}
+    figure, axes = plt.subplots(1, 3, figsize=(20, 2 + 0.2 * max(len(judged), 20)), width_ratios=[1.3, 1, 1])
+    shares = [max(result.value / float(result.goal), 0.01) for result in judged.values()]
+    axes[0].barh(list(judged), shares, color=["tab:green" if share <= 1 else "tab:red" for share in shares])
+    axes[0].axvline(1.0, color="black", linewidth=1)
+    axes[0].set(title="value / goal: met up to 1", xscale="log")
+    axes[0].tick_params(axis="y", labelsize=7)
+    axes[1].set(title="a query's gradient, one thread", xlabel="documents in the query", ylabel="seconds")
+    axes[2].set(title="a gradient, queries of 100 documents, one thread", xlabel="rows", ylabel="seconds")
+    for panel, label, x, time in CURVES:
+        axes[1 + panel].loglog(x, time, "o-", label=label)
+        axes[1 + panel].legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas; default: %(default)s")
+    parser.add_argument("--quick", action="store_true", help="small sizes, few repeats: rough figures")
+    parser.add_argument("--cpu-time", action="store_true", help="count the processor time of one thread, no clock")
+    parser.add_argument("--markdown", action="store_true", help="at the end, all results as a Markdown table")
+    parser.add_argument("--plot", default="benchmark.png", help="where the figure goes")
+    parser.add_argument("--peak-memory", nargs=4, help=argparse.SUPPRESS)  # a process of the section on memory
+    options = parser.parse_args()
+    if options.peak_memory:
+        host, measure, queries, documents = options.peak_memory
+        print(peak_memory(host, measure, int(queries), int(documents)))
+        return
+    chosen = options.only.split(",")
+    if unknown := set(chosen) - set(SECTIONS):
+        parser.error(f"--only: no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    size = QUICK if options.quick else FULL
+
+    print(machine())
+    print(f"Main size: {size['queries']:,} queries of {size['documents']} documents; one thread unless said", end="")
+    print("; processor time." if options.cpu_time else ".")
+    results, columns = [], ["work", "measured", "value", "goal", ""]
+    for name in chosen:
+        found = SECTIONS[name](size)
+        results += [(name, result) for result in found]
+        print(f"\n{name}: {SECTIONS[name].__doc__}", flush=True)
+        print(pd.DataFrame([result.line() for result in found], columns=columns).to_string(index=False), flush=True)
+    if options.markdown:
+        lines = [["section", *columns], ["---"] * 6, *([name, *result.line()] for name, result in results)]
+        print("\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+    verdicts = [result.verdict for _, result in results]
+    print(f"\n{verdicts.count('met')} goals met, {verdicts.count('NOT MET')} not met", end="")
+    print("; --quick is too small to judge them" if options.quick else "")
+    plot(results, options.plot)
+
+
+if __name__ == "__main__":
+    main()
