@@ -5,6 +5,7 @@ from .counting import count_kernel
 from .finishing import finish_kernel, shape_kernel
 from .measuring import norm_kernel, swap_kernel, value_kernel
 from .pairs import FAST_SPREAD, FLOAT32_ROWS, FLOAT64_ROWS, PADDING, PairShape, pair_kernel, stage_kernel
+from .parsing import LETOR_FAULTS, LETOR_WIDER, letor_kernel, powers_of_ten
 from .ranking import rank_kernel
 from .threads import get_num_threads, run_tasks, set_num_threads
 
@@ -12,14 +13,18 @@ __all__ = [
     "FAST_SPREAD",
     "FLOAT32_ROWS",
     "FLOAT64_ROWS",
+    "LETOR_FAULTS",
+    "LETOR_WIDER",
     "PADDING",
     "PairShape",
     "count_kernel",
     "finish_kernel",
     "get_num_threads",
     "inlinable",
+    "letor_kernel",
     "norm_kernel",
     "pair_kernel",
+    "powers_of_ten",
     "rank_kernel",
     "run_tasks",
     "set_num_threads",
