@@ -3,7 +3,7 @@
 from .compiling import inlinable
 from .counting import count_kernel
 from .finishing import finish_kernel, shape_kernel
-from .measuring import norm_kernel, swap_kernel, value_kernel
+from .measuring import expected_kernel, norm_kernel, swap_kernel, tied_value_kernel, value_kernel
 from .pairs import FAST_SPREAD, FLOAT32_ROWS, FLOAT64_ROWS, PADDING, PairShape, pair_kernel, stage_kernel
 from .parsing import LETOR_FAULTS, LETOR_WIDER, letor_kernel, powers_of_ten
 from .ranking import rank_kernel
@@ -18,6 +18,7 @@ __all__ = [
     "PADDING",
     "PairShape",
     "count_kernel",
+    "expected_kernel",
     "finish_kernel",
     "get_num_threads",
     "inlinable",
@@ -31,5 +32,6 @@ __all__ = [
     "shape_kernel",
     "stage_kernel",
     "swap_kernel",
+    "tied_value_kernel",
     "value_kernel",
 ]
