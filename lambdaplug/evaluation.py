@@ -12,7 +12,7 @@ from .kernels import expected_kernel, get_num_threads, run_tasks, tied_value_ker
 from .measures import DCG, NDCG, Measure, as_measures, registered
 from .queries import Array, Labels, Queries, Task, read, vector
 
-__all__ = ["Convention", "Empty", "Metric", "Ties", "evaluate", "mean", "metric", "per_query_values"]
+__all__ = ["Convention", "Empty", "Metric", "Ties", "evaluate", "import_pandas", "mean", "metric", "per_query_values"]
 
 Empty = Literal["skip", 0, 1]
 Ties = Literal["stable", "worst", "best", "expected"]
@@ -84,11 +84,12 @@ def evaluate(
     values = per_query_values(kinds, Queries(labels, group), scores, empty, ties=ties, convention=convention)
     named = {str(kind): value for kind, value in zip(kinds, values, strict=True)}
     if frame:
-        return _pandas().DataFrame(named).rename_axis("query")
+        return import_pandas().DataFrame(named).rename_axis("query")
     return named if per_query else {name: mean(value) for name, value in named.items()}
 
 
-def _pandas() -> Any:
+def import_pandas() -> Any:
+    """pandas, or the word that it is needed."""
     try:
         import pandas
     except ImportError:

@@ -30,6 +30,7 @@ FLOORS = [
     {"watch", "folds"},
     {"objectives"},
     {"evaluation"},
+    {"comparison"},
     {"analysis"},
     {"hosts"},
 ]
