@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .errors import LambdaplugError
 from .kernels import expected_kernel, get_num_threads, run_tasks, tied_value_kernel, value_kernel
-from .measures import DCG, NDCG, Measure, as_measures, registered
+from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered
 from .queries import Array, Labels, Queries, Task, read, vector
 
 __all__ = ["Convention", "Empty", "Metric", "Ties", "evaluate", "import_pandas", "mean", "metric", "per_query_values"]
@@ -153,13 +153,7 @@ def per_query_values(
         raise LambdaplugError(f"scores: expected one a row ({len(queries.labels)}), got {len(ranked)}.")
     threads = get_num_threads(threads)
     order = queries.rank(ranked, threads)
-    prepared = [
-        queries.memo(
-            (kind, labels, False),
-            lambda kind=kind: kind.prepare(queries.labels_of(labels), queries.offsets),  # type: ignore[misc]
-        )
-        for kind in measures
-    ]
+    prepared = _prepare(measures, queries, labels, threads)
     values = [np.zeros(len(queries)) for _ in measures]
     longest = int(queries.sizes.max(initial=0))
     tied = {}
@@ -181,6 +175,24 @@ def per_query_values(
     run_tasks(work, queries.tasks(1), threads)
     filler = np.nan if empty == "skip" else float(empty)
     return [np.where(p.norm == 0.0, filler, value * p.norm) for p, value in zip(prepared, values, strict=True)]
+
+
+def _prepare(measures: Sequence[Measure], queries: Queries, labels: Labels | None, threads: int) -> list[Prepared]:
+    """What each measure needs to know about the labels, several measures at a time; kept by the queries."""
+    made: dict[Measure, Prepared] = {}
+
+    def work(next_kind: Callable[[], Measure | None]) -> None:
+        while (kind := next_kind()) is not None:
+            made[kind] = kind.prepare(queries.labels_of(labels), queries.offsets)
+
+    run_tasks(work, [kind for kind in dict.fromkeys(measures) if (kind, labels, False) not in queries], threads)
+    return [
+        queries.memo(
+            (kind, labels, False),
+            lambda kind=kind: made.get(kind) or kind.prepare(queries.labels_of(labels), queries.offsets),  # type: ignore[misc]
+        )
+        for kind in measures
+    ]
 
 
 def check_ties(ties: object) -> None:
