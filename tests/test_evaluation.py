@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, dcg_score, ndcg_score
 
 import lambdaplug as lp
-from lambdaplug.queries import Queries
+from lambdaplug.evaluation import per_query_values
+from lambdaplug.queries import Labels, Queries
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +194,18 @@ def test_long_ties_are_sorted_and_averaged():
         assert expected == pytest.approx(np.mean(samples), abs=5 * np.std(samples) / len(samples) ** 0.5 + 1e-12)
         by_label = np.lexsort((labels, -scores))
         assert worst == lp.evaluate(name, labels[by_label], scores[by_label], [3000])[name]
+
+
+@pytest.mark.parametrize("ties", ["worst", "best", "expected"])
+def test_tied_documents_without_a_label_count_for_nothing(ties):
+    rng = np.random.default_rng(3)
+    labels, scores = rng.integers(0, 3, 60).astype(float), rng.integers(0, 6, 60)
+    unknown = rng.random(60) < 0.3
+    missing = Labels(np.where(unknown, np.nan, labels))
+    kinds = [lp.Pairs(), lp.BPref()]
+    found = per_query_values(kinds, Queries(labels, [60]), scores, labels=missing, ties=ties)
+    kept = lp.evaluate(kinds, labels[~unknown], scores[~unknown], [60 - unknown.sum()], ties=ties)
+    assert [float(value[0]) for value in found] == pytest.approx(list(kept.values()), abs=1e-12)
 
 
 def test_without_ties_every_rule_is_the_same(ranked):
