@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from . import analysis, data, hosts
+from .comparison import compare, leaderboard
 from .costs import RankNet, Sigmoid
 from .errors import LambdaplugError, LambdaplugWarning
 from .evaluation import evaluate, metric
@@ -44,6 +45,7 @@ __all__ = [
     "__version__",
     "analysis",
     "callback",
+    "compare",
     "cosine",
     "data",
     "evaluate",
@@ -51,6 +53,7 @@ __all__ = [
     "guard",
     "interpolate",
     "join",
+    "leaderboard",
     "linear",
     "metric",
     "on_plateau",

@@ -1,19 +1,52 @@
 """Measure rankings: ``evaluate`` for arrays, ``metric`` for the boosters' own evaluation and early stopping."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import get_num_threads, run_tasks, value_kernel
-from .measures import Measure, as_measures
+from .kernels import expected_kernel, get_num_threads, run_tasks, tied_value_kernel, value_kernel
+from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered
 from .queries import Array, Labels, Queries, Task, read, vector
 
-__all__ = ["Empty", "Metric", "evaluate", "metric", "per_query_values"]
+__all__ = ["Convention", "Empty", "Metric", "Ties", "evaluate", "import_pandas", "mean", "metric", "per_query_values"]
 
 Empty = Literal["skip", 0, 1]
+Ties = Literal["stable", "worst", "best", "expected"]
+Convention = Literal["letor"]
+
+
+@overload
+def evaluate(
+    measures: str | Measure | Sequence[str | Measure],
+    labels: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    group: npt.ArrayLike,
+    empty: Empty = "skip",
+    per_query: bool = False,
+    *,
+    ties: Ties = "stable",
+    convention: Convention | None = None,
+    frame: Literal[False] = False,
+) -> dict[str, Any]: ...
+
+
+@overload
+def evaluate(
+    measures: str | Measure | Sequence[str | Measure],
+    labels: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    group: npt.ArrayLike,
+    empty: Empty = "skip",
+    per_query: bool = False,
+    *,
+    ties: Ties = "stable",
+    convention: Convention | None = None,
+    frame: bool,
+) -> Any: ...
 
 
 def evaluate(
@@ -23,26 +56,75 @@ def evaluate(
     group: npt.ArrayLike,
     empty: Empty = "skip",
     per_query: bool = False,
-) -> dict[str, Any]:
+    *,
+    ties: Ties = "stable",
+    convention: Convention | None = None,
+    frame: bool = False,
+) -> Any:
     """The mean over queries of each measure, by its text; with ``per_query`` one value a query.
 
     ``empty`` is what a query counts where a measure is undefined (nothing relevant, no documents): left out
     (``"skip"``), ``0`` as trec_eval has it, or ``1`` as LightGBM and XGBoost have it. A query left out is NaN in the
-    per-query values, and the mean of no query is NaN. Equal scores keep their row order.
+    per-query values, and the mean of no query is NaN.
+
+    ``ties`` is how equal scores stand: in row order (``"stable"``), the lowest gains first (``"worst"``), the highest
+    first (``"best"``), or ``"expected"``: the exact mean over all their orders.
+
+    ``convention="letor"`` computes what the evaluation script of LETOR 4.0 prints: NDCG's discount is 1 for the first
+    two ranks and 1/log2(rank) from there on, NDCG@k of a list shorter than k is 0, and so is every undefined query.
+
+    ``frame`` returns a pandas DataFrame instead, one row a query, one column a measure.
 
     >>> evaluate(["ndcg@10", "mrr"], labels=[0, 1, 1, 0], scores=[2, 1, 4, 3], group=[2, 2])
     {'ndcg@10': 0.8154648767857288, 'mrr': 0.75}
+    >>> evaluate("mrr", labels=[0, 1, 0], scores=[5, 5, 1], group=[3], ties="expected")
+    {'mrr': 0.75}
     """
     kinds = as_measures(measures)
-    values = per_query_values(kinds, Queries(labels, group), scores, empty)
-    if per_query:
-        return {str(kind): value for kind, value in zip(kinds, values, strict=True)}
-    return {str(kind): _mean(value) for kind, value in zip(kinds, values, strict=True)}
+    values = per_query_values(kinds, Queries(labels, group), scores, empty, ties=ties, convention=convention)
+    named = {str(kind): value for kind, value in zip(kinds, values, strict=True)}
+    if frame:
+        return import_pandas().DataFrame(named).rename_axis("query")
+    return named if per_query else {name: mean(value) for name, value in named.items()}
 
 
-def _mean(values: Array) -> float:
+def import_pandas() -> Any:
+    """pandas, or the word that it is needed."""
+    try:
+        import pandas
+    except ImportError:
+        raise LambdaplugError("a frame needs pandas: python -m pip install pandas.") from None
+    return pandas
+
+
+def mean(values: Array) -> float:
+    """Over the queries that have a value; NaN if none has."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if defined.size else float("nan")
+
+
+def letor_discount(rank: int) -> float:
+    """1, 1, 1/log2(3), 1/log2(4), ..."""
+    return 1.0 if rank < 3 else float(1.0 / np.log2(rank))
+
+
+def _by_letor(kind: Measure) -> Measure:
+    plain = isinstance(kind, DCG) and kind.discount == "log2"
+    return dataclasses.replace(kind, discount=letor_discount) if plain else kind  # type: ignore[call-arg]
+
+
+def _expectation(kind: Measure) -> Callable[..., float]:
+    """The measure's ``expected``, unless a subclass has given it another value since."""
+    for owner in type(kind).__mro__:
+        if owner.__dict__.get("expected") is not None:
+            return kind.expected  # type: ignore[return-value]
+        if "value" in owner.__dict__:
+            break
+    able = ", ".join(sorted(name for name, other in registered().items() if other.expected is not None))
+    raise LambdaplugError(
+        f"ties='expected': {kind} does not say its mean over all orders of equal scores. Those which do: {able}; "
+        "'stable', 'worst' and 'best' serve every measure."
+    )
 
 
 def per_query_values(
@@ -52,8 +134,18 @@ def per_query_values(
     empty: Empty = "skip",
     threads: int | None = None,
     labels: Labels | None = None,
+    ties: Ties = "stable",
+    convention: Convention | None = None,
 ) -> list[Array]:
     """One array a measure, one value a query, ranked once for all of them."""
+    check_ties(ties)
+    if convention not in (None, "letor"):
+        raise LambdaplugError(f"convention: expected 'letor' or None, got {convention!r}.")
+    if convention == "letor":
+        by_letor = [_by_letor(kind) for kind in measures]
+        values = per_query_values(by_letor, queries, scores, 0, threads, labels, ties)
+        short = [isinstance(kind, NDCG) and queries.sizes < (kind.k or 0) for kind in measures]
+        return [np.where(cut, 0.0, value) for cut, value in zip(short, values, strict=True)]
     if isinstance(empty, bool) or empty not in ("skip", 0, 1):
         raise LambdaplugError(f"empty: expected 'skip', 0 or 1, got {empty!r}.")
     ranked = vector(scores, "scores")
@@ -61,42 +153,78 @@ def per_query_values(
         raise LambdaplugError(f"scores: expected one a row ({len(queries.labels)}), got {len(ranked)}.")
     threads = get_num_threads(threads)
     order = queries.rank(ranked, threads)
-    prepared = [
-        queries.memo(
-            (kind, labels, False),
-            lambda kind=kind: kind.prepare(queries.labels_of(labels), queries.offsets),  # type: ignore[misc]
-        )
-        for kind in measures
-    ]
+    prepared = _prepare(measures, queries, labels, threads)
     values = [np.zeros(len(queries)) for _ in measures]
     longest = int(queries.sizes.max(initial=0))
+    tied = {}
+    if ties != "stable":
+        for kind in measures:
+            tied[kind] = expected_kernel(_expectation(kind)) if ties == "expected" else tied_value_kernel(kind.value)
 
     def work(next_task: Callable[[], Task | None]) -> None:
         gains = np.empty(longest)
+        ends = np.empty(longest, dtype=np.int64)
         while (task := next_task()) is not None:
+            rows = queries.offsets, task.first, task.last, order, gains
             for kind, (gain, _, _, discount, k), out in zip(measures, prepared, values, strict=True):
-                value_kernel(kind.value)(gain, discount, k, queries.offsets, task.first, task.last, order, gains, out)
+                if ties == "stable":
+                    value_kernel(kind.value)(gain, discount, k, *rows, out)
+                else:
+                    tied[kind](gain, ranked, ties != "worst", discount, k, *rows, ends, out)
 
     run_tasks(work, queries.tasks(1), threads)
     filler = np.nan if empty == "skip" else float(empty)
     return [np.where(p.norm == 0.0, filler, value * p.norm) for p, value in zip(prepared, values, strict=True)]
 
 
+def _prepare(measures: Sequence[Measure], queries: Queries, labels: Labels | None, threads: int) -> list[Prepared]:
+    """What each measure needs to know about the labels, several measures at a time; kept by the queries."""
+    made: dict[Measure, Prepared] = {}
+
+    def work(next_kind: Callable[[], Measure | None]) -> None:
+        while (kind := next_kind()) is not None:
+            made[kind] = kind.prepare(queries.labels_of(labels), queries.offsets)
+
+    run_tasks(work, [kind for kind in dict.fromkeys(measures) if (kind, labels, False) not in queries], threads)
+    return [
+        queries.memo(
+            (kind, labels, False),
+            lambda kind=kind: made.get(kind) or kind.prepare(queries.labels_of(labels), queries.offsets),  # type: ignore[misc]
+        )
+        for kind in measures
+    ]
+
+
+def check_ties(ties: object) -> None:
+    if ties not in ("stable", "worst", "best", "expected"):
+        raise LambdaplugError(f"ties: expected 'stable', 'worst', 'best' or 'expected', got {ties!r}.")
+
+
+class _Part(NamedTuple):
+    kinds: tuple[Measure, ...]
+    empty: Empty
+    labels: Labels | None
+    ties: Ties
+
+
 class Metric:
     """Measures as an evaluation function; see :func:`metric`. Metrics add up to one that reports them all."""
 
     def __init__(
-        self, measures: Sequence[str | Measure], empty: Empty = "skip", labels: npt.ArrayLike | None = None
+        self,
+        measures: Sequence[str | Measure],
+        empty: Empty = "skip",
+        labels: npt.ArrayLike | None = None,
+        ties: Ties = "stable",
     ) -> None:
         kinds = as_measures(measures)
         if not kinds:
             raise LambdaplugError("metric: name at least one measure, e.g. lp.metric('ndcg@10').")
-        self.parts: tuple[tuple[tuple[Measure, ...], Empty, Labels | None], ...] = (
-            (kinds, empty, None if labels is None else Labels(labels)),
-        )
+        check_ties(ties)
+        self.parts: tuple[_Part, ...] = (_Part(kinds, empty, None if labels is None else Labels(labels), ties),)
 
     def __add__(self, other: "Metric") -> "Metric":
-        both = Metric(self.parts[0][0])
+        both = Metric(self.parts[0].kinds)
         both.parts = self.parts + other.parts
         if len(set(both.names)) < len(both.names):
             raise LambdaplugError(f"metric: {', '.join(both.names)} would be reported under the same name.")
@@ -104,26 +232,26 @@ class Metric:
 
     def __repr__(self) -> str:
         said = []
-        for kinds, empty, labels in self.parts:
+        for kinds, empty, labels, ties in self.parts:
             words = [repr(str(kind)) for kind in kinds]
             words += [f"empty={empty!r}"] if empty != "skip" else []
             words += [f"labels=<{len(labels)} values>"] if labels is not None else []
+            words += [f"ties={ties!r}"] if ties != "stable" else []
             said.append(f"metric({', '.join(words)})")
         return " + ".join(said)
 
     def without(self, names: Sequence[str]) -> "Metric | None":
         """The same less the measures of these names; None if nothing is left."""
         left = [
-            (tuple(kind for kind in kinds if str(kind) not in names), empty, labels)
-            for kinds, empty, labels in self.parts
+            part._replace(kinds=tuple(kind for kind in part.kinds if str(kind) not in names)) for part in self.parts
         ]
-        rest = Metric(self.parts[0][0])
-        rest.parts = tuple(part for part in left if part[0])
+        rest = Metric(self.parts[0].kinds)
+        rest.parts = tuple(part for part in left if part.kinds)
         return rest if rest.parts else None
 
     @property
     def names(self) -> list[str]:
-        return [str(kind) for kinds, _, _ in self.parts for kind in kinds]
+        return [str(kind) for part in self.parts for kind in part.kinds]
 
     def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Any:  # noqa: ARG002
         """What a host calls: (scores, data set), or (labels, scores, weight, group) from ``lgb.LGBMRanker``."""
@@ -138,22 +266,25 @@ class Metric:
     def report(self, queries: Queries, scores: Any, threads: int | None, *, with_direction: bool) -> list[Any]:
         """(name, value) of each measure, for LightGBM with the word that higher is better."""
         values = [
-            _mean(value)
-            for kinds, empty, labels in self.parts
-            for value in per_query_values(kinds, queries, scores, empty, threads, labels)
+            mean(value)
+            for kinds, empty, labels, ties in self.parts
+            for value in per_query_values(kinds, queries, scores, empty, threads, labels, ties)
         ]
         pairs = list(zip(self.names, values, strict=True))
         return [(*pair, True) for pair in pairs] if with_direction else pairs
 
 
-def metric(*measures: str | Measure, empty: Empty = "skip", labels: npt.ArrayLike | None = None) -> Metric:
+def metric(
+    *measures: str | Measure, empty: Empty = "skip", labels: npt.ArrayLike | None = None, ties: Ties = "stable"
+) -> Metric:
     """Measures for ``feval=`` (LightGBM), ``custom_metric=`` (XGBoost) and ``eval_metric=`` (the rankers).
 
     Early stopping maximises them in both hosts. Weights do not enter: a metric is the plain mean over queries.
     ``labels`` measures by another source than the evaluated data set's labels, such as clicks: one value a row of it.
+    ``ties`` is how equal scores stand, as in :func:`evaluate`.
     Metrics add up: ``lp.metric("ndcg@3") + lp.metric("cndcg@3", labels=clicks)``.
 
     >>> metric("ndcg@10", "map")
     metric('ndcg@10', 'map')
     """
-    return Metric(measures, empty, labels)
+    return Metric(measures, empty, labels, ties)

@@ -22,6 +22,12 @@ by rank (entry 0 is rank 1; zero beyond the cut-off) and the cut-off k; they are
 
     so ``swap`` fills ``upper`` and ``lower`` (and ``scale``, which is 1 on entry) in O(n), and a pair costs O(1). It
     returns the cut: a pair both of whose documents rank below it changes nothing.
+
+A fourth is optional, and serves ``evaluate(..., ties="expected")``:
+
+``expected(gain, ends, discount, k)``
+    the mean of ``value`` over every order of equal scores. ``ends[r]`` is where the stretch of documents with rank r's
+    score ends; within a stretch the gains fall.
 """
 
 import ast
@@ -148,6 +154,8 @@ class Measure:
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         raise NotImplementedError
 
+    expected: ClassVar[Callable[..., float] | None] = None
+
     def swap_rows(self) -> Callable[..., int]:
         """The function that fills the swap rows; a measure whose parameters change it returns another one."""
         return self.swap
@@ -270,6 +278,22 @@ class _Discounted(Measure):
         total = 0.0
         for r in range(min(k, len(gain))):
             total += gain[r] * discount[r]
+        return total
+
+    @staticmethod
+    def expected(gain: Any, ends: Any, discount: Any, k: int) -> float:
+        # Every document of a stretch is as likely at each of its ranks: mean gain times the discounts.
+        total = 0.0
+        low = 0
+        while low < min(k, len(gain)):
+            high = ends[low]
+            gains = 0.0
+            discounts = 0.0
+            for r in range(low, high):
+                gains += gain[r]
+                discounts += discount[r]  # zero beyond k
+            total += gains * discounts / (high - low)
+            low = high
         return total
 
     norm = staticmethod(_one)
@@ -455,6 +479,26 @@ class MAP(_Relevance):
             total += gain[r] * seen / (r + 1)
         return total
 
+    @staticmethod
+    def expected(gain: Any, ends: Any, discount: Any, k: int) -> float:
+        # m of a stretch's n documents are relevant. One is at its place t with probability m/n, and then t of the
+        # other n - 1 stand above it in the stretch, of which (m - 1)/(n - 1) are relevant on average.
+        total = 0.0
+        seen = 0.0
+        low = 0
+        while low < min(k, len(gain)):
+            high = ends[low]
+            n = high - low
+            relevant = 0.0
+            for r in range(low, high):
+                relevant += gain[r]
+            among = (relevant - 1.0) / (n - 1.0) if n > 1 else 0.0
+            for r in range(low, min(high, k)):
+                total += relevant / n * (seen + 1.0 + (r - low) * among) / (r + 1)
+            seen += relevant
+            low = high
+        return total
+
     norm = staticmethod(_relevant)
 
     @staticmethod
@@ -521,6 +565,27 @@ class MRR(_Relevance):
         return 0.0
 
     @staticmethod
+    def expected(gain: Any, ends: Any, discount: Any, k: int) -> float:
+        # Within the first stretch that has relevant documents, place by place: the chance that none came before
+        # times the chance that one comes now.
+        low = 0
+        while low < min(k, len(gain)):
+            high = ends[low]
+            relevant = 0.0
+            for r in range(low, high):
+                relevant += gain[r]
+            if relevant > 0.0:
+                total = 0.0
+                none_yet = 1.0
+                for r in range(low, min(high, k)):
+                    left = high - r
+                    total += none_yet * relevant / left * discount[r]
+                    none_yet *= max(left - relevant, 0.0) / left
+                return total
+            low = high
+        return 0.0
+
+    @staticmethod
     def norm(gain: Any, discount: Any, k: int) -> float:
         return 1.0 if len(gain) > 0 and gain[0] > 0.0 else 0.0
 
@@ -570,6 +635,26 @@ class BPref(_Relevance):
                 total += 1.0 - min(above, relevant) / bound if bound > 0.0 else 0.0
             elif g == 0.0:
                 above += 1.0
+        return total
+
+    @staticmethod
+    def expected(gain: Any, ends: Any, discount: Any, k: int) -> float:
+        # Of a stretch's u nonrelevant documents 0, 1, ..., u stand above a relevant one, each number equally likely.
+        relevant, others = _judged(gain)
+        bound = min(relevant, others)
+        above = 0.0
+        total = 0.0
+        low = 0
+        while low < len(gain) and bound > 0.0:
+            high = ends[low]
+            here, beside = _judged(gain[low:high])
+            if here > 0.0:
+                cost = 0.0
+                for more in range(int(beside) + 1):
+                    cost += min(above + more, relevant)
+                total += here * (1.0 - cost / (beside + 1.0) / bound)
+            above += beside
+            low = high
         return total
 
     @staticmethod
@@ -645,6 +730,29 @@ class ERR(Measure):
             looking *= 1.0 - gain[r]
         return total
 
+    @staticmethod
+    def expected(gain: Any, ends: Any, discount: Any, k: int) -> float:
+        # The user is still looking after t of a stretch's n documents with probability a_t, the mean over all sets of
+        # t of them of prod (1 - p), and so stops at the next with a_t - a_(t+1). With one document more,
+        # a_t <- (1 - t/n) a_t + t/n (1 - p) a_(t-1).
+        looking = 1.0
+        total = 0.0
+        low = 0
+        while low < min(k, len(gain)):
+            high = ends[low]
+            places = min(high, k) - low
+            chance = np.zeros(places + 1)
+            chance[0] = 1.0
+            for r in range(low, high):
+                n = r - low + 1
+                for t in range(min(n, places), 0, -1):
+                    chance[t] += t / n * ((1.0 - gain[r]) * chance[t - 1] - chance[t])
+            for t in range(places):
+                total += discount[low + t] * looking * (chance[t] - chance[t + 1])
+            looking *= chance[places]  # read on only where the stretch ends before k
+            low = high
+        return total
+
     norm = staticmethod(_one)
 
     @staticmethod
@@ -660,6 +768,39 @@ class ERR(Measure):
             upper[r] = total + looking * discount[r]
             scale[r] = 1.0 / (1.0 - gain[r])
         return min(k, len(gain))
+
+
+@inlinable
+def _rightly_ordered(gain: Any) -> float:
+    """How many pairs with different gains stand in the right order; those without a label are in no pair."""
+    # A merge sort by falling label counts the pairs it has to turn round.
+    source = gain[~np.isnan(gain)]
+    target = source.copy()
+    n = len(source)
+    wrong = 0.0
+    equal = 0.0
+    run = 1
+    while run < n:
+        for low in range(0, n, 2 * run):
+            middle = min(low + run, n)
+            high = min(low + 2 * run, n)
+            a = low
+            b = middle
+            for s in range(low, high):
+                if a < middle and (b == high or source[a] >= source[b]):
+                    target[s] = source[a]
+                    a += 1
+                else:
+                    target[s] = source[b]
+                    wrong += middle - a
+                    b += 1
+        source, target = target, source
+        run *= 2
+    tied = 0
+    for r in range(1, n):
+        tied = tied + 1 if source[r] == source[r - 1] else 0
+        equal += tied
+    return 0.5 * n * (n - 1) - equal - wrong
 
 
 @dataclass(frozen=True, repr=False)
@@ -680,34 +821,19 @@ class Pairs(Measure):
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
-        # A merge sort by falling label counts the pairs it has to turn round.
-        source = gain[~np.isnan(gain)]
-        target = source.copy()
-        n = len(source)
-        wrong = 0.0
-        equal = 0.0
-        run = 1
-        while run < n:
-            for low in range(0, n, 2 * run):
-                middle = min(low + run, n)
-                high = min(low + 2 * run, n)
-                a = low
-                b = middle
-                for s in range(low, high):
-                    if a < middle and (b == high or source[a] >= source[b]):
-                        target[s] = source[a]
-                        a += 1
-                    else:
-                        target[s] = source[b]
-                        wrong += middle - a
-                        b += 1
-            source, target = target, source
-            run *= 2
-        tied = 0
-        for r in range(1, n):
-            tied = tied + 1 if source[r] == source[r - 1] else 0
-            equal += tied
-        return 0.5 * n * (n - 1) - equal - wrong
+        return _rightly_ordered(gain)
+
+    @staticmethod
+    def expected(gain: Any, ends: Any, discount: Any, k: int) -> float:
+        # The gains of a stretch fall, so that all its pairs are counted; on average half of them are right.
+        total = _rightly_ordered(gain)
+        low = 0
+        while low < len(gain):
+            high = ends[low]
+            if high - low > 1:
+                total -= 0.5 * _rightly_ordered(gain[low:high])
+            low = high
+        return total
 
     @staticmethod
     def norm(gain: Any, discount: Any, k: int) -> float:

@@ -149,6 +149,10 @@ class Queries:
                 self._memo[key] = made
             return self._memo[key]  # type: ignore[no-any-return]
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether ``memo`` has something for this key."""
+        return key in self._memo
+
     def labels_of(self, source: Labels | None) -> Array:
         """The labels of these rows in another source, or their own."""
         if source is None:

@@ -16,7 +16,6 @@ import lightgbm as lgb
 import matplotlib
 import numpy as np
 import pandas as pd
-from scipy import stats
 from tqdm import tqdm
 
 import lambdaplug as lp
@@ -65,16 +64,10 @@ def train(objective, part, valid, rounds, callbacks=()):
     )
 
 
-def measure(model, part, clicks):
-    """NDCG and CNDCG at each cut, one value a query; a document without a click score counts 0."""
-    scores = model.predict(part.X)
-    ndcg = lp.evaluate([f"ndcg@{k}" for k in CUTS], part.labels, scores, part.group, per_query=True)
-    cndcg = lp.evaluate([f"cndcg@{k}" for k in CUTS], np.nan_to_num(clicks), scores, part.group, per_query=True)
-    return ndcg | cndcg
-
-
-def mean(values):
-    return float(np.nanmean(values))
+def compare(name, part, clicks, baseline, scores):
+    """By NDCG of the labels or CNDCG of the clicks; a document without a click score counts 0."""
+    labels = np.nan_to_num(clicks) if name.startswith("cndcg") else part.labels
+    return lp.compare(name, labels, part.group, baseline, scores)
 
 
 def real_data():
@@ -82,13 +75,6 @@ def real_data():
     root = Path(os.environ.get("LAMBDAPLUG_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
     path = root / "techno2020_clicks" / "data.npz"
     return path if path.exists() else None
-
-
-def compare(values, baseline):
-    """Mean difference in points, its 95 % interval and the p-value of a paired t-test over queries."""
-    d = 100 * (values - baseline)
-    result = stats.ttest_1samp(d[~np.isnan(d)], 0.0)
-    return float(np.nanmean(d)), *map(float, result.confidence_interval(0.95)), float(result.pvalue)
 
 
 def main():
@@ -115,7 +101,7 @@ def main():
 
 
 def study(parts, rounds, weights, pareto, agreeing):
-    (train_part, train_clicks), (valid_part, valid_clicks), (test_part, test_clicks) = parts
+    (train_part, train_clicks), (valid_part, _), (test_part, test_clicks) = parts
     judged = lp.LambdaRank("ndcg")
     clicked = lp.LambdaRank("cndcg", labels=train_clicks, ignore_zero=True)
     agreement = lp.analysis.Agreement(
@@ -128,38 +114,41 @@ def study(parts, rounds, weights, pareto, agreeing):
         objective = lp.Graded([judged, clicked], weights=[1 - w, w])
         models[w] = train(objective, train_part, valid_part, rounds)
 
-    valid = {w: measure(model, valid_part, valid_clicks) for w, model in models.items()}
-    test = {w: measure(model, test_part, test_clicks) for w, model in models.items()}
-    chosen = max(weights, key=lambda w: mean(valid[w]["ndcg@3"]))  # as in the paper
+    def validate(w):
+        return lp.evaluate("ndcg@3", valid_part.labels, models[w].predict(valid_part.X), valid_part.group)["ndcg@3"]
+
+    chosen = max(weights, key=validate)  # as in the paper
+    scores = {w: model.predict(test_part.X) for w, model in models.items()}
+
+    def against_baseline(name, w):
+        return compare(name, test_part, test_clicks, scores[0.0], scores[w])
 
     sweep = {}
     for w in weights:
+        found = [against_baseline(name, w) for name in ("ndcg@3", "cndcg@3")]
         sweep[f"{w:g}{' <- chosen by validation NDCG@3' if w == chosen else ''}"] = [
-            "{:+.2f} ({:+.2f} to {:+.2f})".format(*compare(test[w][name], test[0.0][name])[:3])
-            for name in ("ndcg@3", "cndcg@3")
+            "{:+.2f} ({:+.2f} to {:+.2f})".format(*(100 * x for x in (one.difference, *one.interval))) for one in found
         ]
     print(pd.DataFrame(sweep, index=["NDCG@3, points (95 % interval)", "CNDCG@3"]).T.to_string())
 
     rows = {}
     for kind in ("ndcg", "cndcg"):
-        names = [f"{kind}@{k}" for k in CUTS]
-        marks = ["*" if compare(test[chosen][name], test[0.0][name])[3] < 0.05 else " " for name in names]
-        rows[f"{kind.upper()} baseline"] = [f"{100 * mean(test[0.0][name]):.2f} " for name in names]
-        rows[f"{kind.upper()} graded"] = [
-            f"{100 * mean(test[chosen][name]):.2f}{mark}" for name, mark in zip(names, marks, strict=True)
-        ]
+        found = [against_baseline(f"{kind}@{k}", chosen) for k in CUTS]
+        rows[f"{kind.upper()} baseline"] = [f"{100 * one.mean_a:.2f} " for one in found]
+        rows[f"{kind.upper()} graded"] = [f"{100 * one.mean_b:.2f}{'*' if one.p_t < 0.05 else ' '}" for one in found]
     print(pd.DataFrame(rows, index=[f"@{k}" for k in CUTS]).T.to_string())
     print("* differs from the baseline, paired t-test at 95 %")
-    clicks, relevance = (compare(test[chosen][name], test[0.0][name]) for name in ("cndcg@3", "ndcg@3"))
-    confirmed = clicks[1] > 0 and relevance[2] > 0
+    clicks, relevance = (against_baseline(name, chosen) for name in ("cndcg@3", "ndcg@3"))
+    confirmed = clicks.interval[0] > 0 and relevance.interval[1] > 0
     print(
         f"The paper's finding (clicks rise, no significant loss of NDCG) is {'' if confirmed else 'NOT '}confirmed here."
     )
 
     order = sorted(models)
-    pareto.plot([mean(test[w]["ndcg@3"]) for w in order], [mean(test[w]["cndcg@3"]) for w in order], "o-")
-    for w in order:
-        pareto.annotate(f"w={w:g}", (mean(test[w]["ndcg@3"]), mean(test[w]["cndcg@3"])))
+    places = [tuple(against_baseline(name, w).mean_b for name in ("ndcg@3", "cndcg@3")) for w in order]
+    pareto.plot(*zip(*places, strict=True), "o-")
+    for w, place in zip(order, places, strict=True):
+        pareto.annotate(f"w={w:g}", place)
     pareto.set(xlabel="test NDCG@3", ylabel="test CNDCG@3", title="over the click tier's weight")
     recorder.plot(agreeing).set(ylabel="share of documents", title="lambda agreement (Figure 2)")
 

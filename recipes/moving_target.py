@@ -15,7 +15,6 @@ import lightgbm as lgb
 import matplotlib
 import numpy as np
 import pandas as pd
-from scipy import stats
 from tqdm import tqdm
 
 import lambdaplug as lp
@@ -65,20 +64,6 @@ def train(objective, learning_rate, part, valid, rounds, callbacks=()):
     return model, model.best_score["valid_0"]["ndcg@3"]
 
 
-def ndcg(model, part):
-    names = [f"ndcg@{k}" for k in CUTS]
-    values = lp.evaluate(names, part.labels, model.predict(part.X), part.group, per_query=True)
-    return np.array([values[name] for name in names])
-
-
-def compare(values, baseline, cut):
-    """Difference in points, its 95 % interval and p-value of a paired t-test."""
-    d = 100 * (values[cut - 1] - baseline[cut - 1])
-    result = stats.ttest_1samp(d[~np.isnan(d)], 0.0)
-    low, high = result.confidence_interval(0.95)
-    return float(np.nanmean(d)), float(low), float(high), float(result.pvalue)
-
-
 def verdict(better, worse):
     return "confirmed" if better == 8 else "refuted" if worse == 8 else "not confirmed"
 
@@ -125,13 +110,18 @@ def main():
                     candidates.append((*train(objective, speed, part, valid, rounds, watching), objective, speed))
                     bar.update()
             model, _, *chosen[name] = max(candidates, key=lambda candidate: candidate[1])
-            found[name] = ndcg(model, test)
+            found[name] = model.predict(test.X)
+
+    def compare(k, baseline, name):
+        return lp.compare(f"ndcg@{k}", test.labels, test.group, found[baseline], found[name])
 
     rows = {}
-    for name, values in found.items():
-        against = found["Baseline (Newton)" if name.startswith("Baseline") else "Baseline (gradient)"]
-        marks = ["*" if values is not against and compare(values, against, k)[3] < 0.05 else " " for k in CUTS]
-        rows[name] = [f"{100 * np.nanmean(values[k - 1]):.2f}{mark}" for k, mark in zip(CUTS, marks, strict=True)]
+    for name in found:
+        results = [
+            compare(k, "Baseline (Newton)" if name.startswith("Baseline") else "Baseline (gradient)", name)
+            for k in CUTS
+        ]
+        rows[name] = [f"{100 * result.mean_b:.2f}{'*' if result.p_t < 0.05 else ' '}" for result in results]
     print(pd.DataFrame(rows, index=[f"@{k}" for k in CUTS]).T.to_string())
     print(
         "* differs at 95 % (paired t-test): the gradient baseline from Newton's, the others from the gradient baseline"
@@ -145,10 +135,10 @@ def main():
     print("The paper's claims, at each cut from @3 to @10:")
     for kind in rates:
         for other in ("Baseline (gradient)", "Baseline (Newton)", f"L + S@3 {kind}"):
-            results = [compare(found[f"L + S {kind}"], found[other], k) for k in range(3, 11)]
-            better = sum(low > 0 for _, low, _, _ in results)
-            worse = sum(high < 0 for _, _, high, _ in results)
-            gain, low, high, _ = results[0]
+            results = [compare(k, other, f"L + S {kind}") for k in range(3, 11)]
+            better = sum(result.interval[0] > 0 for result in results)
+            worse = sum(result.interval[1] < 0 for result in results)
+            gain, low, high = (100 * x for x in (results[0].difference, *results[0].interval))
             print(
                 f"  L + S {kind} beats {other}: {verdict(better, worse)} (significantly better at {better} of 8, worse at "
                 f"{worse}; at @3 {gain:+.2f} points, 95 % interval {low:+.2f} to {high:+.2f})"
@@ -172,11 +162,13 @@ def main():
     for fraction in tqdm(fractions, desc="fractions", disable=None):
         smaller = part.split(fraction, 1 - fraction)[0]
         for name, (objective, speed) in contest.items():
-            curves[name].append(np.nanmean(ndcg(train(objective, speed, smaller, valid, rounds)[0], test), axis=1))
+            scores = train(objective, speed, smaller, valid, rounds)[0].predict(test.X)
+            curves[name].append(lp.evaluate(["ndcg@3", "ndcg@10"], test.labels, scores, test.group))
+    for name in contest:
+        curves[name].append(lp.evaluate(["ndcg@3", "ndcg@10"], test.labels, found[name], test.group))
     for axis, k in zip((axes[1, 1], axes[1, 2]), (3, 10), strict=True):
         for name, values in curves.items():
-            means = [value[k - 1] for value in values] + [np.nanmean(found[name][k - 1])]
-            axis.plot([*fractions, 1.0], means, "o-", label=name)
+            axis.plot([*fractions, 1.0], [value[f"ndcg@{k}"] for value in values], "o-", label=name)
         axis.set(title=f"test NDCG@{k} by share of training queries (Figure 7)", xlabel="share")
         axis.legend(fontsize="small")
     figure.tight_layout()

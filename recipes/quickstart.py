@@ -10,7 +10,6 @@ import argparse
 
 import lightgbm as lgb
 import matplotlib
-import numpy as np
 import pandas as pd
 import xgboost as xgb
 from tqdm import tqdm
@@ -19,17 +18,6 @@ import lambdaplug as lp
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-
-
-def load(path):
-    """A LETOR / SVMLight file: ``label qid:1 1:0.5 2:0.1 ...``, the lines of a query together."""
-    from sklearn.datasets import load_svmlight_file
-
-    X, labels, qid = load_svmlight_file(path, query_id=True)
-    group = lp.data.sizes_of(qid)
-    if len(group) != len(np.unique(qid)):
-        raise SystemExit(f"{path}: the lines of a query must stand together; sort the file by qid.")
-    return lp.data.RankingData(X.toarray().astype(np.float32), labels.astype(np.float32), group)
 
 
 def train_lightgbm(objective, train, valid, metric, rounds):
@@ -76,7 +64,7 @@ def main():
     parser.add_argument("--plot", default="quickstart.png", help="where the bar chart goes")
     options = parser.parse_args()
 
-    data = load(options.data) if options.data else lp.data.cubic(150 if options.quick else 450, noise=0.3)
+    data = lp.data.load_letor(options.data) if options.data else lp.data.cubic(150 if options.quick else 450, noise=0.3)
     relevant = options.relevant or (1 if options.data else 2)
     train, valid, test = data.split(0.6, 0.2, 0.2)
     rounds = min(options.rounds, 20) if options.quick else options.rounds

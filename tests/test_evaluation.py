@@ -1,14 +1,23 @@
 """Evaluation: against other implementations, and its conventions."""
 
+import itertools
 import json
+import math
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
+import oracle
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, dcg_score, ndcg_score
 
 import lambdaplug as lp
+from lambdaplug.evaluation import per_query_values
+from lambdaplug.queries import Labels, Queries
 
 
 @pytest.fixture(scope="module")
@@ -85,32 +94,168 @@ def test_letors_published_figures_come_out():
     data = np.load(shared_data("mq2008", "data.npz"))
     scores = np.load(shared_data("mq2008", "baseline_scores.npz"))
     reported = json.loads(shared_data("mq2008", "baseline_reported.json").read_text())
-
-    def letor_discount(rank):
-        return 1.0 if rank < 3 else 1 / np.log2(rank)
-
     checked = 0
     for ranker, folds in reported.items():
         for fold in range(1, 6):
             part = data["part"] == (fold + 4 - 1) % 5 + 1
-            labels, qid = data["y"][part], data["qid"][part]
-            starts = np.flatnonzero(np.diff(qid, prepend=-1))
-            group = np.diff(np.append(starts, len(qid)))
-            for name, figure in folds[f"Fold{fold}"].items():
-                if name == "MeanNDCG":
-                    continue
-                kind, _, k = name.partition("@")
-                if kind == "NDCG":
-                    measure = lp.NDCG(k=int(k), discount=letor_discount)
-                else:
-                    measure = lp.MAP() if kind == "MAP" else lp.Precision(k=int(k))
-                values = lp.evaluate(measure, labels, scores[f"{ranker}_Fold{fold}"], group, 0, per_query=True)
-                values = values.popitem()[1]
-                if kind == "NDCG":  # LETOR's script: 0 for a list shorter than k
-                    values = np.where(group < int(k), 0.0, values)
-                assert values.mean() == pytest.approx(figure, abs=5.1e-5), (ranker, fold, name)
-                checked += 1
+            labels, group = data["y"][part], lp.data.sizes_of(data["qid"][part])
+            figures = {name: figure for name, figure in folds[f"Fold{fold}"].items() if name != "MeanNDCG"}
+            found = lp.evaluate(list(figures), labels, scores[f"{ranker}_Fold{fold}"], group, convention="letor")
+            assert list(found.values()) == pytest.approx(list(figures.values()), abs=5.1e-5), (ranker, fold)
+            checked += len(figures)
     assert checked >= 400
+
+
+def letor_script(labels, scores):
+    """One query as LETOR 4.0's evaluation script goes through it: P@1..10, MAP, NDCG@1..10."""
+    rates = [label for _, label in sorted(zip(scores, labels, strict=True), key=lambda pair: -pair[0])]
+    precision, average, seen = [], 0.0, 0
+    for position in range(10):
+        seen += position < len(rates) and rates[position] >= 1
+        precision.append(seen / (position + 1))
+    seen = 0
+    for position, rate in enumerate(rates):
+        if rate >= 1:
+            seen += 1
+            average += seen / (position + 1)
+
+    def dcg(rates):
+        sums = []
+        for position, rate in enumerate(rates):
+            gain = {0: 0, 1: 1, 2: 3}[rate]
+            gain = gain if position < 2 else gain * math.log(2) / math.log(position + 1)
+            sums.append(gain + (sums[-1] if sums else 0.0))
+        return sums
+
+    ideal = dcg(sorted(rates, reverse=True))
+    ndcg = [a / b if b else 0.0 for a, b in zip(dcg(rates), ideal, strict=True)]
+    ndcg = (ndcg + [0.0] * 10)[:10]  # a value it never computed is 0 in its sums
+    return [*precision, average / seen if seen else 0.0, *ndcg]
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=st.lists(st.tuples(st.sampled_from([0, 0, 1, 2]), st.integers(0, 6)), min_size=1, max_size=15))
+def test_letors_script_line_by_line(rows):
+    labels, scores = zip(*rows, strict=True)
+    names = [*(f"p@{k}" for k in range(1, 11)), "map", *(f"ndcg@{k}" for k in range(1, 11))]
+    found = lp.evaluate(names, labels, scores, [len(rows)], convention="letor")
+    np.testing.assert_allclose(list(found.values()), letor_script(labels, scores), atol=1e-12)
+
+
+def tied_orders(labels, scores):
+    """The ranked labels in every order of equal scores, each as likely."""
+    stretches = [
+        [labels[row] for row in rows] for _, rows in itertools.groupby(oracle.rank(scores), key=lambda row: scores[row])
+    ]
+    for orders in itertools.product(*map(itertools.permutations, stretches)):
+        yield list(itertools.chain(*orders))
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=st.lists(st.tuples(st.integers(0, 4), st.sampled_from([-1.5, 0.0, 2.0])), min_size=1, max_size=6))
+def test_ties_are_worst_best_and_the_mean_of_every_order(rows):
+    labels, scores = map(list, zip(*rows, strict=True))
+    orders = list(tied_orders(labels, scores))
+    whole = {name: function for name, function in oracle.VALUES.items() if not name.startswith("cndcg")}
+    clicks = {name: function for name, function in oracle.VALUES.items() if name.startswith("cndcg")}
+    for kinds, unit in ((whole, 1), (clicks, 4)):
+        # A second query holds label 4, which err and rbp take as the largest.
+        found = {
+            ties: lp.evaluate(
+                list(kinds),
+                [*np.array(labels) / unit, 4 / unit],
+                [*scores, 0],
+                [len(rows), 1],
+                per_query=True,
+                ties=ties,
+            )
+            for ties in ("worst", "best", "expected")
+        }
+        for name, function in kinds.items():
+            values = [function([label / unit for label in order]) for order in orders]
+            if values[0] is None:
+                assert all(np.isnan(found[ties][name][0]) for ties in found)
+                continue
+            three = [float(found[ties][name][0]) for ties in ("worst", "best", "expected")]
+            assert three == pytest.approx([min(values), max(values), sum(values) / len(values)], abs=1e-12), name
+
+
+def test_long_ties_are_sorted_and_averaged():
+    rng = np.random.default_rng(0)
+    labels, scores = rng.integers(0, 5, 3000), rng.integers(0, 3, 3000)
+    names = ["ndcg@10", "map", "mrr", "err", "pairs", "bpref"]
+    drawn = [rng.permutation(3000) for _ in range(200)]
+    for name in names:
+        worst, expected, best = (
+            lp.evaluate(name, labels, scores, [3000], ties=ties)[name] for ties in ("worst", "expected", "best")
+        )
+        samples = [lp.evaluate(name, labels[order], scores[order], [3000])[name] for order in drawn]
+        assert worst <= min(samples) <= max(samples) <= best
+        assert expected == pytest.approx(np.mean(samples), abs=5 * np.std(samples) / len(samples) ** 0.5 + 1e-12)
+        by_label = np.lexsort((labels, -scores))
+        assert worst == lp.evaluate(name, labels[by_label], scores[by_label], [3000])[name]
+
+
+@pytest.mark.parametrize("ties", ["worst", "best", "expected"])
+def test_tied_documents_without_a_label_count_for_nothing(ties):
+    rng = np.random.default_rng(3)
+    labels, scores = rng.integers(0, 3, 60).astype(float), rng.integers(0, 6, 60)
+    unknown = rng.random(60) < 0.3
+    missing = Labels(np.where(unknown, np.nan, labels))
+    kinds = [lp.Pairs(), lp.BPref()]
+    found = per_query_values(kinds, Queries(labels, [60]), scores, labels=missing, ties=ties)
+    kept = lp.evaluate(kinds, labels[~unknown], scores[~unknown], [60 - unknown.sum()], ties=ties)
+    assert [float(value[0]) for value in found] == pytest.approx(list(kept.values()), abs=1e-12)
+
+
+def test_without_ties_every_rule_is_the_same(ranked):
+    labels, scores, group = ranked
+    names = ["ndcg@10", "dcg", "map@5", "mrr", "err", "p@5", "recall@5", "wta", "pairs", "rbp", "bpref"]
+    stable = lp.evaluate(names, labels, scores, group, per_query=True)
+    for ties in ("worst", "best", "expected"):
+        other = lp.evaluate(names, labels, scores, group, per_query=True, ties=ties)
+        for name in names:
+            np.testing.assert_allclose(other[name], stable[name], rtol=1e-13, atol=1e-15)
+
+
+def test_scikit_learn_averages_ties_too(ranked):
+    labels, scores, group = ranked
+    rounded = np.round(scores / 50)
+    found = lp.evaluate("ndcg@7", labels, rounded, group, 0, per_query=True, ties="expected")["ndcg@7"]
+    for value, y, s in zip(found, by_query(labels, group), by_query(rounded, group), strict=True):
+        assert value == pytest.approx(ndcg_score([2.0**y - 1], [s], k=7), abs=1e-12)
+
+
+def test_ties_in_metrics_and_what_is_refused():
+    metric = lp.metric("mrr", ties="expected") + lp.metric("map")
+    assert repr(metric) == "metric('mrr', ties='expected') + metric('map')"
+    queries = Queries([0, 1], [2])
+    assert metric.report(queries, [1.0, 1.0], None, with_direction=False) == [("mrr", 0.75), ("map", 0.5)]
+    assert metric.without(["map"]).names == ["mrr"]
+    for refused in (lambda: lp.metric("mrr", ties="random"), lambda: lp.evaluate("mrr", [1], [1], [1], ties="random")):
+        with pytest.raises(lp.LambdaplugError, match="ties: expected 'stable', 'worst', 'best' or 'expected'"):
+            refused()
+    with pytest.raises(lp.LambdaplugError, match="convention: expected 'letor' or None, got 'trec'"):
+        lp.evaluate("mrr", [1], [1], [1], convention="trec")
+
+    @dataclass(frozen=True, repr=False)
+    class First(lp.WTA):
+        name: ClassVar[str] = ""
+
+        @staticmethod
+        def value(gain, discount, k):  # noqa: ARG004
+            return gain[0]
+
+    with pytest.raises(lp.LambdaplugError, match=r"does not say its mean.*Those which do: bpref, cndcg, dcg, err"):
+        lp.evaluate(First(), [1], [1], [1], ties="expected")
+
+
+def test_a_frame_has_a_row_a_query():
+    pd = pytest.importorskip("pandas")
+    found = lp.evaluate(["ndcg", "p@1"], [1, 0, 0], [1, 2, 3], [2, 1], frame=True)
+    half = 1 / math.log2(3)
+    expected = pd.DataFrame({"ndcg": [half, np.nan], "p@1": [0.0, 0.0]}, index=pd.RangeIndex(2, name="query"))
+    pd.testing.assert_frame_equal(found, expected)
 
 
 def test_undefined_queries_are_skipped_or_counted():

@@ -30,6 +30,7 @@ FLOORS = [
     {"watch", "folds"},
     {"objectives"},
     {"evaluation"},
+    {"comparison"},
     {"analysis"},
     {"hosts"},
 ]
@@ -160,15 +161,3 @@ def test_quickstart_takes_ones_own_file(tmp_path):
     arguments = ["--data", str(tmp_path / "train.txt"), "--quick", "--plot", str(tmp_path / "plot.png")]
     out = run(str(ROOT / "recipes" / "quickstart.py"), *arguments)
     assert "18 / 6 / 6 queries; relevant: label >= 1" in out
-
-
-def test_generated_data_is_what_it_says():
-    data = lp.data.cubic(queries=200, documents=20, features=10, noise=0.2, seed=3)
-    again = lp.data.cubic(queries=200, documents=20, features=10, noise=0.2, seed=3)
-    np.testing.assert_array_equal(data.X, again.X)
-    np.testing.assert_array_equal(data.labels, again.labels)
-    shares = np.bincount(data.labels.astype(int)) / len(data.labels)
-    np.testing.assert_allclose(shares, (0.55, 0.25, 0.13, 0.05, 0.02), atol=1e-3)
-    parts = data.split(0.5, 0.5)
-    assert sum(len(part.X) for part in parts) == len(data.X)
-    assert [part.group.sum() for part in parts] == [len(part.labels) for part in parts]

@@ -1,38 +1,15 @@
 """Generated ranking data with a known truth."""
 
-from typing import NamedTuple
+import math
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import LambdaplugError
+from .ranking import RankingData
 
-__all__ = ["LABEL_SHARES", "RankingData", "cubic"]
+__all__ = ["LABEL_SHARES", "cubic"]
 
 LABEL_SHARES = (0.55, 0.25, 0.13, 0.05, 0.02)  # labels 0..4 as judged web results have them: most are bad
-
-
-class RankingData(NamedTuple):
-    """Rows in queries: features, labels, and the number of documents of each query."""
-
-    X: npt.NDArray[np.float32]
-    labels: npt.NDArray[np.float32]
-    group: npt.NDArray[np.int64]
-
-    @property
-    def qid(self) -> npt.NDArray[np.int64]:
-        """The query of each row, 0, 1, ..."""
-        return np.repeat(np.arange(len(self.group)), self.group)
-
-    def split(self, *shares: float) -> list["RankingData"]:
-        """Consecutive parts with these shares of the queries; the last takes what is left."""
-        edges = np.round(np.cumsum([0.0, *shares[:-1]]) / sum(shares) * len(self.group)).astype(int).tolist()
-        rows = np.concatenate([[0], np.cumsum(self.group)])
-        parts = []
-        for first, last in zip(edges, [*edges[1:], len(self.group)], strict=True):
-            cut = slice(rows[first], rows[last])
-            parts.append(RankingData(self.X[cut], self.labels[cut], self.group[first:last]))
-        return parts
 
 
 def cubic(
@@ -58,6 +35,12 @@ def cubic(
         for feature in rng.integers(0, features, size=rng.integers(1, 4)):
             monomial *= X[:, feature]
         value += monomial
-    value += noise * value.std() * rng.normal(size=len(X))
-    edges = np.quantile(value, np.cumsum(LABEL_SHARES)[:-1])
-    return RankingData(X, np.digitize(value, edges).astype(np.float32), np.full(queries, documents, dtype=np.int64))
+    # Exactly rounded sums and labels by rank: no order of additions, no interpolated quantile decides a label.
+    mean = math.fsum(value.tolist()) / len(value)
+    spread = math.sqrt(math.fsum(((value - mean) ** 2).tolist()) / len(value))
+    value += noise * spread * rng.normal(size=len(X))
+    rank = np.empty(len(X), dtype=np.int64)
+    rank[np.argsort(value, kind="stable")] = np.arange(len(X))
+    below = [math.ceil(share * (len(X) - 1)) for share in np.cumsum(LABEL_SHARES)[:-1].tolist()]
+    labels = np.searchsorted(below, rank, side="right").astype(np.float32)
+    return RankingData(X, labels, np.full(queries, documents, dtype=np.int64))

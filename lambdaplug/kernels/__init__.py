@@ -3,8 +3,9 @@
 from .compiling import inlinable
 from .counting import count_kernel
 from .finishing import finish_kernel, shape_kernel
-from .measuring import norm_kernel, swap_kernel, value_kernel
+from .measuring import expected_kernel, norm_kernel, swap_kernel, tied_value_kernel, value_kernel
 from .pairs import FAST_SPREAD, FLOAT32_ROWS, FLOAT64_ROWS, PADDING, PairShape, pair_kernel, stage_kernel
+from .parsing import LETOR_FAULTS, LETOR_WIDER, letor_kernel, powers_of_ten
 from .ranking import level_kernel, rank_kernel, top_kernel
 from .threads import get_num_threads, run_tasks, set_num_threads
 
@@ -12,21 +13,27 @@ __all__ = [
     "FAST_SPREAD",
     "FLOAT32_ROWS",
     "FLOAT64_ROWS",
+    "LETOR_FAULTS",
+    "LETOR_WIDER",
     "PADDING",
     "PairShape",
     "count_kernel",
+    "expected_kernel",
     "finish_kernel",
     "get_num_threads",
     "inlinable",
+    "letor_kernel",
     "level_kernel",
     "norm_kernel",
     "pair_kernel",
+    "powers_of_ten",
     "rank_kernel",
     "run_tasks",
     "set_num_threads",
     "shape_kernel",
     "stage_kernel",
     "swap_kernel",
+    "tied_value_kernel",
     "top_kernel",
     "value_kernel",
 ]

@@ -1,12 +1,14 @@
-"""The three O(n) kernels that every measure is specialised into: normaliser, value, swap rows."""
+"""The O(n) kernels that every measure is specialised into: normaliser, value, swap rows; and values where scores tie."""
 
 import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .compiling import compile_kernel, inlinable, sources_stamp
 
-__all__ = ["norm_kernel", "swap_kernel", "value_kernel"]
+__all__ = ["expected_kernel", "norm_kernel", "swap_kernel", "tied_value_kernel", "value_kernel"]
 
 
 @functools.cache
@@ -35,6 +37,113 @@ def _per_query(function: Callable[..., float]) -> Callable[..., None]:
             for r in range(n):
                 ranked[r] = gain[start + order[start + r]]
             out[query] = measured(ranked[:n], discount, k)
+
+    return compile_kernel(kernel)
+
+
+@inlinable
+def _sort(values: Any, low: int, high: int, descending: bool) -> None:
+    """Sort a stretch in place, NaN as the lowest; by insertion over falling gaps, which needs no memory."""
+    gap = 1
+    while gap < (high - low) // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for r in range(low + gap, high):
+            value = values[r]
+            s = r
+            while s >= low + gap:
+                other = values[s - gap]
+                if descending:
+                    wrong = value > other or (np.isnan(other) and not np.isnan(value))
+                else:
+                    wrong = value < other or (np.isnan(value) and not np.isnan(other))
+                if not wrong:
+                    break
+                values[s] = other
+                s -= gap
+            values[s] = value
+        gap //= 3
+
+
+@inlinable
+def _rank_ties(
+    gain: Any, scores: Any, start: int, n: int, order: Any, descending: bool, ranked: Any, ends: Any
+) -> None:
+    """The gains by rank, sorted where scores are equal; ``ends[r]`` is where the stretch of rank r's score ends."""
+    for r in range(n):
+        ranked[r] = gain[start + order[start + r]]
+    low = 0
+    while low < n:
+        score = scores[start + order[start + low]]
+        high = low + 1
+        while high < n and scores[start + order[start + high]] == score:
+            high += 1
+        for r in range(low, high):
+            ends[r] = high
+        if high - low > 1:
+            _sort(ranked, low, high, descending)
+        low = high
+
+
+@functools.cache
+def tied_value_kernel(value: Callable[..., float]) -> Callable[..., None]:
+    """``kernel(gain, scores, descending, discount, k, offsets, first, last, order, ranked, ends, out)``.
+
+    The raw value where equal scores stand by gain: descending, the best order; ascending, the worst.
+    """
+    measured = inlinable(value)
+    stamp = sources_stamp()
+
+    def kernel(
+        gain: Any,
+        scores: Any,
+        descending: bool,
+        discount: Any,
+        k: int,
+        offsets: Any,
+        first: int,
+        last: int,
+        order: Any,
+        ranked: Any,
+        ends: Any,
+        out: Any,
+    ) -> None:
+        _ = stamp
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            _rank_ties(gain, scores, start, n, order, descending, ranked, ends)
+            out[query] = measured(ranked[:n], discount, k)
+
+    return compile_kernel(kernel)
+
+
+@functools.cache
+def expected_kernel(expected: Callable[..., float]) -> Callable[..., None]:
+    """The same arguments; the mean over every order of equal scores, by a measure's ``expected``."""
+    measured = inlinable(expected)
+    stamp = sources_stamp()
+
+    def kernel(
+        gain: Any,
+        scores: Any,
+        descending: bool,
+        discount: Any,
+        k: int,
+        offsets: Any,
+        first: int,
+        last: int,
+        order: Any,
+        ranked: Any,
+        ends: Any,
+        out: Any,
+    ) -> None:
+        _ = stamp
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            _rank_ties(gain, scores, start, n, order, descending, ranked, ends)
+            out[query] = measured(ranked[:n], ends[:n], discount, k)
 
     return compile_kernel(kernel)
 

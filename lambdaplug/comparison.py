@@ -1,0 +1,447 @@
+"""Compare rankings query by query: ``compare`` two or more systems, ``leaderboard`` for the table papers print."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import LambdaplugError
+from .evaluation import Convention, Empty, Ties, import_pandas, mean, per_query_values
+from .measures import Measure, as_measure, as_measures
+from .queries import Array, Queries
+
+__all__ = ["Comparison", "Comparisons", "Leaderboard", "compare", "leaderboard"]
+
+Test = Literal["t", "randomization"]
+Systems: TypeAlias = Mapping[str, npt.ArrayLike]
+
+EXACT_QUERIES = 16  # up to so many differing queries every sign pattern is tried
+DRAWS_AT_ONCE = 1 << 22  # bytes of random signs
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """System b against system a, over the queries where the measure is defined.
+
+    ``difference`` is mean_b - mean_a, ``interval`` its confidence interval (Student's t), ``wins``, ``ties`` and
+    ``losses`` the queries where b is better than a, equal, worse. The p-values are two-sided; ``p_t_holm`` and
+    ``p_randomization_holm`` are corrected for the number of systems compared at once.
+    """
+
+    measure: str
+    names: tuple[str, str]
+    mean_a: float
+    mean_b: float
+    difference: float
+    interval: tuple[float, float]
+    p_t: float
+    p_randomization: float
+    wins: int
+    ties: int
+    losses: int
+    undefined: int = 0
+    level: float = 0.95
+    p_t_holm: float = float("nan")
+    p_randomization_holm: float = float("nan")
+
+    @property
+    def queries(self) -> int:
+        return self.wins + self.ties + self.losses
+
+    def __str__(self) -> str:
+        a, b = self.names
+        width = max(len(a), len(b), len(f"{b} - {a}"), 7)
+        left_out = f" ({self.undefined} more where it is undefined)" if self.undefined else ""
+        return "\n".join(
+            [
+                f"{self.measure} over {self.queries} queries{left_out}",
+                f"  {a:<{width}}   {self.mean_a:.4f}",
+                f"  {b:<{width}}   {self.mean_b:.4f}",
+                f"  {f'{b} - {a}':<{width}}  {self.difference:+.4f}  ({100 * self.level:g} % interval "
+                f"{self.interval[0]:+.4f} to {self.interval[1]:+.4f})",
+                f"  {'p-value':<{width}}   {_p(self.p_t)} (paired t-test), {_p(self.p_randomization)} (randomisation)",
+                f"  {'queries':<{width}}   {b} wins {self.wins}, ties {self.ties}, loses {self.losses}",
+            ]
+        )
+
+    __repr__ = __str__
+
+
+class Comparisons(Mapping[str, Comparison]):
+    """Several systems against one baseline, by name; their ``_holm`` p-values are corrected for being several."""
+
+    def __init__(self, parts: Mapping[str, Comparison]) -> None:
+        self._parts = dict(parts)
+
+    def __getitem__(self, name: str) -> Comparison:
+        return self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __str__(self) -> str:
+        first = next(iter(self.values()))
+        cells = [
+            ["", "mean", "difference", f"{100 * first.level:g} % interval", "p (t)", "p (rand.)", "wins/ties/losses"]
+        ]
+        cells.append([f"{first.names[0]} (baseline)", f"{first.mean_a:.4f}", "", "", "", "", ""])
+        for name, part in self.items():
+            low, high = part.interval
+            counts = f"{part.wins}/{part.ties}/{part.losses}"
+            ends = f"{low:+.4f} to {high:+.4f}"
+            holm = _p(part.p_t_holm), _p(part.p_randomization_holm)
+            cells.append([name, f"{part.mean_b:.4f}", f"{part.difference:+.4f}", ends, *holm, counts])
+        left_out = f" ({first.undefined} more where it is undefined)" if first.undefined else ""
+        head = f"{first.measure} over {first.queries} queries{left_out}; p-values by Holm's correction"
+        return "\n".join([head, *_aligned(cells)])
+
+    __repr__ = __str__
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if column else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+@overload
+def compare(
+    measure: str | Measure,
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike,
+    scores_a: npt.ArrayLike,
+    scores_b: Systems,
+    *,
+    names: Sequence[str] | None = None,
+    empty: Empty = "skip",
+    ties: Ties = "stable",
+    convention: Convention | None = None,
+    level: float = 0.95,
+    draws: int = 10_000,
+    seed: int = 0,
+) -> Comparisons: ...
+
+
+@overload
+def compare(
+    measure: str | Measure,
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike,
+    scores_a: npt.ArrayLike,
+    scores_b: npt.ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    empty: Empty = "skip",
+    ties: Ties = "stable",
+    convention: Convention | None = None,
+    level: float = 0.95,
+    draws: int = 10_000,
+    seed: int = 0,
+) -> Comparison: ...
+
+
+def compare(
+    measure: str | Measure,
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike,
+    scores_a: npt.ArrayLike,
+    scores_b: npt.ArrayLike | Systems,
+    *,
+    names: Sequence[str] | None = None,
+    empty: Empty = "skip",
+    ties: Ties = "stable",
+    convention: Convention | None = None,
+    level: float = 0.95,
+    draws: int = 10_000,
+    seed: int = 0,
+) -> Comparison | Comparisons:
+    """System b against system a by one measure, query by query: is the difference more than chance?
+
+    The paired t-test asks whether the mean of the per-query differences is 0, and gives the interval. The
+    randomisation test asks how often random signs of these differences give a mean as large: every pattern of signs
+    is tried where up to 16 queries differ, else ``draws`` random ones, p = (1 + as large) / (1 + draws). Queries where
+    the measure is undefined are left out. ``empty``, ``ties`` and ``convention`` are those of ``lp.evaluate``.
+
+    With ``scores_b`` a dict of several systems, each is compared with the baseline ``scores_a``, and Holm's correction
+    keeps the chance of any false alarm among them: ``compare(...)["my system"].p_t_holm``. ``names`` are what is
+    printed for a and b (of several systems, for the baseline).
+
+    >>> print(compare("mrr", [1, 0, 0, 1, 1, 0], [2, 2, 2], [1, 2, 2, 1, 1, 2], [2, 1, 1, 2, 1, 2]))
+    mrr over 3 queries
+      a         0.5000
+      b         0.8333
+      b - a    +0.3333  (95 % interval -0.3838 to +1.0504)
+      p-value   0.1835 (paired t-test), 0.5000 (randomisation)
+      queries   b wins 2, ties 1, loses 0
+    """
+    kind = as_measure(measure)
+    queries = Queries(labels, group)
+    rules: dict[str, Any] = {"empty": empty, "ties": ties, "convention": convention}
+    _check(level, draws)
+    (values_a,) = per_query_values([kind], queries, scores_a, **rules)
+    if not isinstance(scores_b, Mapping):
+        (values_b,) = per_query_values([kind], queries, scores_b, **rules)
+        a, b = names or ("a", "b")
+        return _holm([compared(str(kind), (a, b), values_a, values_b, level, draws, seed)])[0]
+    if not scores_b:
+        raise LambdaplugError("compare: expected at least one system to compare with the baseline, got none.")
+    baseline = names[0] if names else "baseline"
+    found = []
+    for name, scores in scores_b.items():
+        (values_b,) = per_query_values([kind], queries, scores, **rules)
+        found.append(compared(str(kind), (baseline, name), values_a, values_b, level, draws, seed))
+    return Comparisons(dict(zip(scores_b, _holm(found), strict=True)))
+
+
+def _check(level: float, draws: int) -> None:
+    if not 0 < level < 1:
+        raise LambdaplugError(f"level: expected a number between 0 and 1, such as 0.95; got {level!r}.")
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+        raise LambdaplugError(f"draws: expected a whole number from 1 on, got {draws!r}.")
+
+
+def compared(
+    measure: str, names: tuple[str, str], values_a: Array, values_b: Array, level: float, draws: int, seed: int
+) -> Comparison:
+    """The comparison of two systems' values, one a query, NaN where the measure is undefined. 0 draws: no such test."""
+    from scipy.special import stdtr, stdtrit
+
+    defined = ~(np.isnan(values_a) | np.isnan(values_b))
+    a, b = values_a[defined], values_b[defined]
+    d = b - a
+    # The same value summed in another order is no difference.
+    d[np.abs(d) <= 1e-12 * np.maximum(1.0, np.maximum(np.abs(a), np.abs(b)))] = 0.0
+    n = len(d)
+    difference = mean(d)
+    if n < 2:
+        p_t, half = float("nan"), float("nan")
+    else:
+        error = float(d.std(ddof=1)) / n**0.5
+        half = float(stdtrit(n - 1, 0.5 + level / 2)) * error
+        if error > 1e-14 * abs(difference):
+            p_t = float(2 * stdtr(n - 1, -abs(difference) / error))
+        else:  # every query differs by the same
+            p_t = 1.0 if difference == 0 else 0.0
+    return Comparison(
+        measure,
+        names,
+        mean(a),
+        mean(b),
+        difference,
+        (difference - half, difference + half),
+        p_t,
+        _randomization(d[d != 0.0], draws, seed) if n and draws else float("nan"),
+        int((d > 0).sum()),
+        int((d == 0).sum()),
+        int((d < 0).sum()),
+        int((~defined).sum()),
+        level,
+    )
+
+
+def _randomization(d: Array, draws: int, seed: int) -> float:
+    """How often random signs give a sum of these differences as far from 0 as theirs."""
+    bound = abs(float(d.sum())) - 1e-12 * float(np.abs(d).sum())  # as large but for rounding
+    # A byte is a pattern of eight signs: look up the sum it gives to each eight differences.
+    padded = np.zeros(-(-len(d) // 8) * 8)
+    padded[: len(d)] = d
+    patterns = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) * 2.0 - 1.0
+    sums = np.ascontiguousarray(patterns @ padded.reshape(-1, 8).T)  # pattern, eight
+    if len(d) <= EXACT_QUERIES:
+        every = np.zeros(1)
+        for column in sums.T:
+            every = np.add.outer(every, column).ravel()
+        return float((np.abs(every) >= bound).mean())
+    rng = np.random.default_rng(seed)
+    eights = len(padded) // 8
+    as_large = 0
+    left = draws
+    while left:
+        rows = min(left, max(1, DRAWS_AT_ONCE // eights))
+        signs = np.frombuffer(rng.bytes(rows * eights), dtype=np.uint8).reshape(rows, eights)
+        as_large += int((np.abs(sums[signs, np.arange(eights)].sum(axis=1)) >= bound).sum())
+        left -= rows
+    return (1 + as_large) / (1 + draws)
+
+
+def _holm(parts: Sequence[Comparison]) -> list[Comparison]:
+    t = holm([part.p_t for part in parts])
+    randomization = holm([part.p_randomization for part in parts])
+    return [
+        replace(part, p_t_holm=a, p_randomization_holm=b) for part, a, b in zip(parts, t, randomization, strict=True)
+    ]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values corrected for being several: the i-th smallest of m times m - i + 1, never below a smaller one's.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    corrected = np.empty(len(p))
+    corrected[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
+    return corrected.tolist()  # type: ignore[no-any-return]
+
+
+# --- many systems, many measures ---------------------------------------------------------------------------------
+
+
+class Leaderboard:
+    """Means of systems (rows) by measures (columns), the best marked, and which differ significantly."""
+
+    def __init__(
+        self,
+        means: dict[str, dict[str, float]],
+        comparisons: dict[str, dict[str, Comparison]],
+        baseline: str | None,
+        test: Test,
+        level: float,
+    ) -> None:
+        self.means = means  #: by measure, then by system
+        self.comparisons = comparisons  #: by measure, then by system: against the baseline, or the column's best
+        self.baseline = baseline
+        self.test = test
+        self.level = level
+
+    def p_value(self, measure: str, system: str) -> float:
+        """After Holm's correction; NaN for the system that the others of this measure are compared with."""
+        part = self.comparisons[measure].get(system)
+        if part is None:
+            return float("nan")
+        return part.p_t_holm if self.test == "t" else part.p_randomization_holm
+
+    def differs(self, measure: str, system: str) -> bool:
+        """Whether this system differs significantly from the baseline, or from the column's best."""
+        return self.p_value(measure, system) < 1 - self.level
+
+    def is_best(self, measure: str, system: str) -> bool:
+        return self.means[measure][system] == max(self.means[measure].values())
+
+    @property
+    def _systems(self) -> list[str]:
+        return list(next(iter(self.means.values())))
+
+    @property
+    def _legend(self) -> str:
+        kind = "paired t-test" if self.test == "t" else "paired randomisation test"
+        against = f"from {self.baseline}" if self.baseline is not None else "from the best of its column"
+        return f"† differs {against} ({kind}, Holm's correction over systems, {100 * self.level:g} %)"
+
+    @property
+    def text(self) -> str:
+        """A table for the terminal: * the best of a column, † significantly different."""
+        cells = [["", *(f"{measure}  " for measure in self.means)]]
+        for system in self._systems:
+            row = [system]
+            for measure in self.means:
+                best = "*" if self.is_best(measure, system) else " "
+                mark = "†" if self.differs(measure, system) else " "
+                row.append(f"{self.means[measure][system]:.4f}{best}{mark}")
+            cells.append(row)
+        return "\n".join([*_aligned(cells), f"* best of its column; {self._legend}"])
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+    def markdown(self) -> str:
+        """A Markdown table: the best of a column in bold, † significantly different."""
+        rows = [["", *self.means], ["---", *("---:" for _ in self.means)]]
+        for system in self._systems:
+            row = [system]
+            for measure in self.means:
+                value = f"{self.means[measure][system]:.4f}"
+                value = f"**{value}**" if self.is_best(measure, system) else value
+                row.append(value + ("†" if self.differs(measure, system) else ""))
+            rows.append(row)
+        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+        return "\n".join([*lines, "", self._legend])
+
+    def frame(self, p_values: bool = False) -> Any:
+        """The means as a pandas DataFrame, a row a system; with ``p_values`` those instead."""
+        if not p_values:
+            return import_pandas().DataFrame(self.means)
+        values = {measure: {s: self.p_value(measure, s) for s in self._systems} for measure in self.means}
+        return import_pandas().DataFrame(values)
+
+
+def leaderboard(
+    systems: Systems,
+    measures: str | Measure | Sequence[str | Measure],
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike,
+    *,
+    baseline: str | None = None,
+    test: Test = "t",
+    level: float = 0.95,
+    empty: Empty = "skip",
+    ties: Ties = "stable",
+    convention: Convention | None = None,
+    draws: int = 10_000,
+    seed: int = 0,
+) -> Leaderboard:
+    """Systems by measures, the table papers print; ``.text``, ``.markdown()`` and ``.frame()`` show it.
+
+    ``baseline`` names the system that the others are compared with; without one, each measure's best. † marks those
+    that differ significantly, by the paired ``test`` (``"t"`` or ``"randomization"``) with Holm's correction over the
+    systems of a column. ``empty``, ``ties`` and ``convention`` are those of ``lp.evaluate``.
+
+    >>> scores = {"old": [1, 2, 2, 1], "new": [2, 1, 2, 1]}
+    >>> print(leaderboard(scores, ["mrr", "p@1"], [1, 0, 1, 0], [2, 2], baseline="old"))
+            mrr       p@1
+    old  0.7500    0.5000
+    new  1.0000*   1.0000*
+    * best of its column; † differs from old (paired t-test, Holm's correction over systems, 95 %)
+    """
+    kinds = as_measures(measures)
+    if not systems or not kinds:
+        raise LambdaplugError("leaderboard: expected at least one system and one measure.")
+    if baseline is not None and baseline not in systems:
+        raise LambdaplugError(f"leaderboard: no system {baseline!r}. There are: {', '.join(map(repr, systems))}.")
+    if test not in ("t", "randomization"):
+        raise LambdaplugError(f"leaderboard: test must be 't' or 'randomization', got {test!r}.")
+    _check(level, draws)
+    queries = Queries(labels, group)
+    values = {
+        system: per_query_values(kinds, queries, scores, empty, ties=ties, convention=convention)
+        for system, scores in systems.items()
+    }
+    means: dict[str, dict[str, float]] = {}
+    comparisons: dict[str, dict[str, Comparison]] = {}
+    for column, kind in enumerate(kinds):
+        name = str(kind)
+        means[name] = {system: mean(found[column]) for system, found in values.items()}
+        against = max(means[name], key=means[name].__getitem__) if baseline is None else baseline
+        others = [system for system in systems if system != against]
+        found = [
+            compared(
+                name,
+                (against, system),
+                values[against][column],
+                values[system][column],
+                level,
+                draws if test == "randomization" else 0,
+                seed,
+            )
+            for system in others
+        ]
+        comparisons[name] = dict(zip(others, _holm(found), strict=True))
+    return Leaderboard(means, comparisons, baseline, test, level)

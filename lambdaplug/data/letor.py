@@ -1,0 +1,376 @@
+"""LETOR text, which is SVMLight with query ids: ``label qid:7 1:0.5 2:0.25 # comment``, one document a line."""
+
+import gzip
+import io
+import os
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple, TypeAlias, cast, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import LambdaplugError
+from ..kernels import LETOR_FAULTS, LETOR_WIDER, get_num_threads, letor_kernel, powers_of_ten, run_tasks
+from ..rows import sizes_of
+from .ranking import RankingData
+
+__all__ = ["LAYOUTS", "Layout", "LetorParts", "load_letor", "save_letor"]
+
+FilePath: TypeAlias = str | os.PathLike[str]
+
+CHUNK_BYTES = 1 << 24
+LARGE_BYTES = 50 << 20  # from here on a progress bar is worth its lines
+MOST_FEATURES = 100_000  # a larger id is a mistake more often than a feature: the table has a column for each
+
+
+class LetorParts(NamedTuple):
+    """The parts of a known data set; ``valid`` is None where its owners made none."""
+
+    train: RankingData
+    valid: RankingData | None
+    test: RankingData
+
+
+class Layout(NamedTuple):
+    """Where a known data set keeps its parts (the first pattern that exists), and how many features it has."""
+
+    train: tuple[str, ...]
+    valid: tuple[str, ...]
+    test: tuple[str, ...]
+    features: int
+    must_validate: bool = True
+
+
+LAYOUTS = {
+    "mslr": Layout(("Fold{fold}/train.txt",), ("Fold{fold}/vali.txt",), ("Fold{fold}/test.txt",), 136),
+    "mq": Layout(("Fold{fold}/train.txt",), ("Fold{fold}/vali.txt",), ("Fold{fold}/test.txt",), 46),
+    "yahoo": Layout(("set{fold}.train.txt",), ("set{fold}.valid.txt",), ("set{fold}.test.txt",), 700),
+    "istella": Layout(
+        ("train.txt", "sample/train.txt", "full/train.txt"),
+        ("vali.txt", "sample/vali.txt", "full/vali.txt"),
+        ("test.txt", "sample/test.txt", "full/test.txt"),
+        220,
+        must_validate=False,
+    ),
+}
+
+
+@overload
+def load_letor(
+    path: FilePath | Sequence[FilePath],
+    layout: None = None,
+    fold: int = 1,
+    *,
+    features: int | None = None,
+    missing: float = 0.0,
+    sort: bool = False,
+    progress: bool | None = None,
+) -> RankingData: ...
+
+
+@overload
+def load_letor(
+    path: FilePath,
+    layout: str,
+    fold: int = 1,
+    *,
+    features: int | None = None,
+    missing: float = 0.0,
+    sort: bool = False,
+    progress: bool | None = None,
+) -> LetorParts: ...
+
+
+def load_letor(
+    path: FilePath | Sequence[FilePath],
+    layout: str | None = None,
+    fold: int = 1,
+    *,
+    features: int | None = None,
+    missing: float = 0.0,
+    sort: bool = False,
+    progress: bool | None = None,
+) -> RankingData | LetorParts:
+    """Read LETOR / SVMLight text with query ids, gzipped or not; several files are read as one after the other.
+
+    The features become the columns of a dense float32 table, feature id 1 the first. There are as many as the widest
+    line has, or ``features``. A feature that a line leaves out is ``missing`` (0 as in LETOR; NaN if you say so); a
+    number beyond float32 becomes its largest one. Comments are dropped. The lines of a query must stand together:
+    ``sort`` brings them together, queries in the order of their first lines. ``progress`` shows a bar (None: where the
+    files are large and tqdm is installed).
+
+    ``layout`` names a known data set in a folder: its train, validation and test part are returned. ``"mslr"``
+    (MSLR-WEB10K and 30K) and ``"mq"`` (MQ2007, MQ2008) have folds 1 to 5, ``"yahoo"`` sets 1 and 2 (also by ``fold``),
+    ``"istella"`` its only one.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
+    >>> _ = path.write_text("2 qid:10 1:0.5 3:7 # a document\\n0 qid:10 2:-1e-3\\n1 qid:11\\n")
+    >>> data = load_letor(path)
+    >>> data.X.shape, data.labels.tolist(), data.group.tolist(), data.query_ids.tolist()
+    ((3, 3), [2.0, 0.0, 1.0], [2, 1], [10, 11])
+    """
+    if features is not None and (isinstance(features, bool) or not isinstance(features, int) or features < 1):
+        raise LambdaplugError(f"load_letor: features must be a whole number from 1 on, or None; got {features!r}.")
+    if layout is None:
+        paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        if not paths:
+            raise LambdaplugError("load_letor: expected the path of a file, or several; got none.")
+        return _load([Path(one) for one in paths], features, missing, sort, progress)
+    if layout not in LAYOUTS:
+        raise LambdaplugError(f"load_letor: no layout {layout!r}. There are: {', '.join(LAYOUTS)}.")
+    if not isinstance(path, (str, os.PathLike)):
+        raise LambdaplugError(f"load_letor: layout={layout!r} takes one folder, got {path!r}.")
+    known = LAYOUTS[layout]
+    files = [
+        _find(Path(path), patterns, fold, layout, needed)
+        for patterns, needed in ((known.train, True), (known.valid, known.must_validate), (known.test, True))
+    ]
+    parts = [file and _load([file], features or known.features, missing, sort, progress) for file in files]
+    return LetorParts(*parts)  # type: ignore[arg-type]
+
+
+def _find(folder: Path, patterns: Sequence[str], fold: int, layout: str, needed: bool) -> Path | None:
+    names = [pattern.format(fold=fold) for pattern in patterns]
+    for name in names:
+        for file in (folder / name, folder / f"{name}.gz"):
+            if file.is_file():
+                return file
+    if not needed:
+        return None
+    raise LambdaplugError(f"load_letor: layout {layout!r} expects {' or '.join(names)} (or .gz) in {folder}.")
+
+
+class _Chunk(NamedTuple):
+    number: int
+    file: Path
+    line: int  # its first one
+    text: bytes  # whole lines
+
+
+class _Table(NamedTuple):
+    X: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.float32]
+    qid: npt.NDArray[np.int64]
+    lines: npt.NDArray[np.int64]
+    file: Path
+    missing: float
+
+
+class _Reader:
+    """Hands out the files' text in whole lines; threads take turns."""
+
+    def __init__(self, paths: Sequence[Path], advance: Callable[[int], object]) -> None:
+        self._paths = list(paths)
+        self._advance = advance
+        self._turn = threading.Lock()
+        self._raw: IO[bytes] | None = None
+        self._text: IO[bytes] | None = None
+        self._number, self._line, self._rest, self._seen = 0, 1, b"", 0
+        self.width = 64  # columns that the next chunk's table begins with
+        self.failed = False
+
+    def next(self) -> _Chunk | None:
+        with self._turn:
+            while self._paths and not self.failed:
+                text = self._lines()
+                if text:
+                    chunk = _Chunk(self._number, self._paths[0], self._line, text)
+                    self._number += 1
+                    self._line += text.count(b"\n")
+                    return chunk
+                self.close()
+                self._paths.pop(0)
+            return None
+
+    def close(self) -> None:
+        for stream in (self._text, self._raw):
+            if stream is not None:
+                stream.close()
+        self._raw = self._text = None
+        self._line, self._rest, self._seen = 1, b"", 0
+
+    def _open(self, path: Path) -> tuple[IO[bytes], IO[bytes]]:
+        try:
+            raw = open(path, "rb")  # noqa: SIM115
+        except OSError as error:
+            raise LambdaplugError(f"load_letor: cannot open {path}: {error.strerror}.") from None
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        return raw, cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if packed else raw
+
+    def _lines(self) -> bytes:
+        if self._raw is None or self._text is None:
+            self._raw, self._text = self._open(self._paths[0])
+        while True:
+            try:
+                more = self._text.read(CHUNK_BYTES)
+            except (OSError, EOFError, zlib.error) as error:
+                raise LambdaplugError(f"load_letor: {self._paths[0]} cannot be read: {error}.") from None
+            self._advance(self._raw.tell() - self._seen)
+            self._seen = self._raw.tell()
+            text, self._rest = self._rest + more, b""
+            if not more:
+                return text + b"\n" if text else b""
+            end = text.rfind(b"\n") + 1
+            self._rest = text[end:]
+            if end:
+                return text[:end]
+
+
+def _bar(paths: Sequence[Path], progress: bool | None) -> Any:
+    """A progress bar over the bytes of the files, or None."""
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    if progress is False or (progress is None and size < LARGE_BYTES):
+        return None
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        if progress:
+            raise LambdaplugError("load_letor: progress=True needs tqdm: python -m pip install tqdm.") from None
+        return None
+    quiet = None if progress is None else False  # None: no bar where nobody watches
+    return tqdm(total=size, unit="B", unit_scale=True, desc="load_letor", disable=quiet)
+
+
+def _load(paths: list[Path], features: int | None, missing: float, sort: bool, progress: bool | None) -> RankingData:
+    bar = _bar(paths, progress)
+    reader = _Reader(paths, bar.update if bar is not None else lambda _: None)
+    tables: dict[int, _Table] = {}
+    faults: dict[int, LambdaplugError] = {}
+
+    def work(_: Callable[[], int | None]) -> None:
+        while (chunk := reader.next()) is not None:
+            table = _parse(chunk, features, missing, reader)
+            if isinstance(table, LambdaplugError):
+                faults[chunk.number] = table
+                reader.failed = True
+            else:
+                tables[chunk.number] = table
+
+    threads = get_num_threads()
+    try:
+        run_tasks(work, range(threads), threads)
+    finally:
+        reader.close()
+        if bar is not None:
+            bar.close()
+    if faults:  # chunks are handed out in order, so the first fault of the files is among them
+        raise faults[min(faults)]
+    return _joined([tables.pop(number) for number in sorted(tables)], paths, features, sort)
+
+
+def _parse(chunk: _Chunk, features: int | None, missing: float, reader: _Reader) -> "_Table | LambdaplugError":
+    text = np.frombuffer(chunk.text, dtype=np.uint8)
+    lines = chunk.text.count(b"\n")
+    labels, qid = np.empty(lines, dtype=np.float32), np.empty(lines, dtype=np.int64)
+    numbers = np.empty(lines, dtype=np.int64)
+    X = np.empty((lines, features or reader.width), dtype=np.float32)
+    at, row, line, widest = 0, 0, chunk.line, 0
+    while True:
+        status, at, row, line, wide = letor_kernel()(
+            text, at, row, line, float(missing), powers_of_ten(), X, labels, qid, numbers
+        )
+        widest = max(widest, wide)
+        if status != LETOR_WIDER:
+            break
+        if features is not None or wide > MOST_FEATURES:
+            limit = f"features={features}" if features is not None else f"{MOST_FEATURES}, unless features= says more"
+            return LambdaplugError(f"{chunk.file}, line {line}: expected feature ids up to {limit}; got {wide}.")
+        old = X
+        reader.width = max(reader.width, min(max(wide, 2 * X.shape[1]), MOST_FEATURES))
+        X = np.empty((lines, reader.width), dtype=np.float32)
+        X[:row, : old.shape[1]] = old[:row]
+        X[:row, old.shape[1] :] = missing
+    if status:
+        word = chunk.text[at : at + 200].split(b"\n")[0].split()
+        got = repr(word[0].decode("utf-8", "replace")[:40]) if word else "the end of the line"
+        return LambdaplugError(f"{chunk.file}, line {line}: expected {LETOR_FAULTS[status]}; got {got}.")
+    return _Table(X[:row, : features or widest], labels[:row], qid[:row], numbers[:row], chunk.file, missing)
+
+
+def _joined(tables: list[_Table], paths: Sequence[Path], features: int | None, sort: bool) -> RankingData:
+    if not sum(len(table.labels) for table in tables):
+        raise LambdaplugError(f"load_letor: no document in {', '.join(map(str, paths))}.")
+    qid = np.concatenate([table.qid for table in tables])
+    labels = np.concatenate([table.labels for table in tables])
+    group = sizes_of(qid)
+    starts = np.cumsum(group) - group
+    ids, first, run_of = np.unique(qid[starts], return_index=True, return_inverse=True)
+    order = None
+    if len(ids) < len(group):
+        if not sort:
+            raise _scattered(tables, qid, starts, first[run_of])
+        order = np.argsort(np.repeat(first[run_of], group), kind="stable")
+        labels, qid = labels[order], qid[order]
+        group = sizes_of(qid)
+        starts = np.cumsum(group) - group
+    # Each piece is freed as soon as it is copied: there is never a second table in memory.
+    X = np.empty((len(labels), features or max(table.X.shape[1] for table in tables)), dtype=np.float32)
+    end = len(labels)
+    while tables:
+        table = tables.pop()
+        rows = slice(end - len(table.labels), end)
+        X[rows, : table.X.shape[1]] = table.X
+        if table.X.shape[1] < X.shape[1]:
+            X[rows, table.X.shape[1] :] = table.missing
+        end = rows.start
+    return RankingData(X if order is None else X[order], labels, group, qid[starts])
+
+
+def _scattered(tables: Sequence[_Table], qid: Any, starts: Any, first_run: Any) -> LambdaplugError:
+    again = int(np.flatnonzero(first_run < np.arange(len(starts)))[0])
+    row = int(starts[again])
+    name = int(qid[row])
+    for table in tables:
+        if row < len(table.lines):
+            return LambdaplugError(
+                f"{table.file}, line {table.lines[row]}: qid {name} comes again after other queries. The lines of a "
+                "query must stand together: sort the file by qid, or pass sort=True."
+            )
+        row -= len(table.lines)
+    raise AssertionError
+
+
+def save_letor(path: FilePath, data: RankingData | Iterable[npt.ArrayLike]) -> None:
+    """Write (X, labels, group) as LETOR text, gzipped where the path ends with .gz; it loads back exactly, as float32.
+
+    Every feature is written, in as many digits as float32 needs. Queries without an id of their own are 1, 2, ...
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "data.txt"
+    >>> save_letor(path, ([[0.1, 0]], [2], [1]))
+    >>> path.read_text()
+    '2 qid:1 1:0.1 2:0.0\\n'
+    """
+    X, labels, group = (np.asarray(part) for part in data)
+    X, labels = X.astype(np.float32, copy=False), labels.astype(np.float32, copy=False)
+    ids = getattr(data, "query_ids", None)
+    ids = np.arange(1, len(group) + 1) if ids is None else np.asarray(ids)
+    if X.ndim != 2 or len(X) != len(labels) or group.sum() != len(labels) or len(ids) != len(group):
+        raise LambdaplugError(
+            f"save_letor: expected a table of features, one label a row and group sizes that add up to the rows; got "
+            f"X of shape {X.shape}, {len(labels)} labels and sizes that add up to {group.sum()}."
+        )
+    if (group == 0).any():
+        raise LambdaplugError(f"save_letor: query {int(np.argmin(group))} has no document, and so no line to write.")
+    if not np.isfinite(labels).all():
+        raise LambdaplugError("save_letor: expected finite labels.")
+    prefixes = [f"{feature}:" for feature in range(1, X.shape[1] + 1)]
+    names = np.repeat(ids, group)
+    packed = str(os.fspath(path)).endswith(".gz")
+    with gzip.open(path, "wb", compresslevel=6) if packed else open(path, "wb") as file:
+        text = io.TextIOWrapper(file, encoding="ascii", newline="\n")
+        for low in range(0, len(X), 4096):
+            rows = slice(low, low + 4096)
+            words = X[rows].astype(str).tolist()
+            starts = zip(labels[rows].astype(str).tolist(), names[rows].tolist(), words, strict=True)
+            text.writelines(
+                f"{label.removesuffix('.0')} qid:{name} {' '.join(map(str.__add__, prefixes, row))}\n"
+                for label, name, row in starts
+            )
+        text.flush()
+        text.detach()

@@ -1,0 +1,143 @@
+"""Comparisons of systems: against scipy and brute force; the leaderboard's text."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import lambdaplug as lp
+from lambdaplug.comparison import _randomization, holm
+
+
+@pytest.fixture(scope="module")
+def contest():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 30, 200)
+    labels = rng.integers(0, 5, group.sum()) * (rng.random(group.sum()) < 0.3)
+    a = labels + rng.normal(size=len(labels)) * 3
+    return labels, group, a, a + rng.normal(size=len(labels)), labels + rng.normal(size=len(labels))
+
+
+@pytest.mark.parametrize("measure", ["ndcg@10", "map(relevant=2)", "p@3"])
+def test_two_systems_as_scipy_compares_them(contest, measure):
+    labels, group, a, b, _ = contest
+    found = lp.compare(measure, labels, group, a, b, level=0.9)
+    x, y = (lp.evaluate(measure, labels, s, group, per_query=True)[measure] for s in (a, b))
+    undefined = np.isnan(x)
+    assert found.undefined == undefined.sum() > 0
+    x, y = x[~undefined], y[~undefined]
+    expected = stats.ttest_rel(y, x)
+    assert (found.mean_a, found.mean_b) == (pytest.approx(x.mean()), pytest.approx(y.mean()))
+    assert found.difference == pytest.approx(y.mean() - x.mean())
+    assert found.p_t == found.p_t_holm == pytest.approx(expected.pvalue)
+    assert found.interval == pytest.approx(tuple(expected.confidence_interval(0.9)))
+    assert (found.wins, found.losses) == ((y > x + 1e-12).sum(), (y < x - 1e-12).sum())
+    assert found.queries == len(x)
+    flipped = stats.permutation_test(
+        (y, x),
+        lambda y, x, axis: np.round(np.mean(y - x, axis=axis), 12),
+        permutation_type="samples",
+        vectorized=True,
+        rng=np.random.default_rng(2),
+    )
+    assert found.p_randomization == pytest.approx(flipped.pvalue, abs=0.02)
+    again = lp.compare(measure, labels, group, b, a, level=0.9)
+    assert (again.difference, again.wins) == (pytest.approx(-found.difference), found.losses)
+    assert found == lp.compare(measure, labels, group, a, b, level=0.9)
+    assert found.p_randomization != lp.compare(measure, labels, group, a, b, seed=1).p_randomization
+
+
+@settings(max_examples=40, deadline=None)
+@given(d=st.lists(st.integers(-4, 4).filter(bool), min_size=1, max_size=9))
+def test_few_queries_try_every_sign(d):
+    sums = [abs(np.dot(signs, d)) for signs in itertools.product((-1, 1), repeat=len(d))]
+    expected = np.mean([s >= abs(sum(d)) for s in sums])
+    assert _randomization(np.array(d, dtype=float) / 7, 100, 0) == pytest.approx(expected)
+
+
+def test_many_queries_draw_signs():
+    rng = np.random.default_rng(1)
+    d = rng.normal(0.15, 1, 100)
+    signs = rng.choice([-1.0, 1.0], size=(20_000, 100))
+    expected = np.mean(np.abs(signs @ d) >= abs(d.sum()))
+    assert _randomization(d, 20_000, 0) == pytest.approx(expected, abs=0.02)
+    assert _randomization(d + 5, 999, 0) == 1 / 1000  # no draw is as large
+
+
+def test_nothing_to_tell_apart():
+    same = lp.compare("ndcg", [1, 0, 1, 0], [2, 2], [1, 2, 1, 2], [1, 2, 1, 2])
+    assert (same.difference, same.interval, same.p_t, same.p_randomization) == (0, (0, 0), 1, 1)
+    assert (same.wins, same.ties, same.losses) == (0, 2, 0)
+    always = lp.compare("mrr", [1, 0, 1, 0], [2, 2], [1, 2, 1, 2], [2, 1, 2, 1])
+    assert (always.difference, always.p_t, always.p_randomization) == (0.5, 0, 0.5)
+    one = lp.compare("mrr", [1, 0], [2], [1, 2], [2, 1])
+    assert np.isnan([one.p_t, *one.interval]).all()
+    assert one.p_randomization == 1
+    none = lp.compare("mrr", [0, 0], [2], [1, 2], [2, 1])
+    assert none.undefined == 1
+    assert np.isnan([none.mean_a, none.difference, none.p_t, none.p_randomization]).all()
+    kept = lp.compare("mrr", [0, 0], [2], [1, 2], [2, 1], empty=0)
+    assert (kept.mean_a, kept.queries) == (0, 1)
+    for wrong in ({"level": 95}, {"draws": 0}):
+        with pytest.raises(lp.LambdaplugError, match="expected a"):
+            lp.compare("mrr", [0, 0], [2], [1, 2], [2, 1], **wrong)
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([0.2]) == [0.2]
+
+
+def test_several_systems_against_a_baseline(contest):
+    labels, group, a, b, c = contest
+    found = lp.compare("ndcg@10", labels, group, a, {"noisy": b, "good": c}, names=["old"])
+    alone = lp.compare("ndcg@10", labels, group, a, b)
+    assert list(found) == ["noisy", "good"]
+    assert found["noisy"].p_t == alone.p_t
+    assert [part.p_t_holm for part in found.values()] == holm([part.p_t for part in found.values()])
+    assert found["noisy"].names == ("old", "noisy")
+    lines = str(found).splitlines()
+    assert len(lines) == 5
+    assert "Holm" in lines[0]
+    assert lines[2].startswith("old (baseline)")
+    assert "< 0.0001" in lines[4]
+    with pytest.raises(lp.LambdaplugError, match="at least one system"):
+        lp.compare("ndcg@10", labels, group, a, {})
+
+
+def test_the_leaderboard(contest):
+    pd = pytest.importorskip("pandas")
+    labels, group, a, b, c = contest
+    systems = {"old": a, "noisy": b, "good|best": c}
+    measures = ["ndcg@10", "map"]
+    board = lp.leaderboard(systems, measures, labels, group, baseline="old")
+    means = {name: lp.evaluate(measures, labels, scores, group) for name, scores in systems.items()}
+    pd.testing.assert_frame_equal(board.frame(), pd.DataFrame(means).T)
+    pairs = lp.compare("map", labels, group, a, {"noisy": b, "good|best": c})
+    p_values = board.frame(p_values=True)
+    assert p_values.loc["noisy", "map"] == pairs["noisy"].p_t_holm
+    assert np.isnan(p_values.loc["old", "map"])
+    best = f"{means['good|best']['map']:.4f}"
+    assert f"{best}*†" in board.text.splitlines()[3]
+    assert str(board) == repr(board) == board.text
+    markdown = board.markdown().splitlines()
+    assert markdown[:2] == ["|  | ndcg@10 | map |", "| --- | ---: | ---: |"]
+    assert markdown[4].startswith("| good\\|best | **")
+    assert markdown[4].endswith(f"**{best}**† |")
+    assert markdown[6].startswith("† differs from old (paired t-test")
+
+    against_best = lp.leaderboard(systems, measures, labels, group, test="randomization")
+    assert set(against_best.comparisons["map"]) == {"old", "noisy"}
+    assert against_best.differs("map", "old")
+    assert not against_best.differs("map", "good|best")
+    assert "from the best of its column (paired randomisation test" in against_best.text
+    with pytest.raises(lp.LambdaplugError, match=r"no system 'older'. There are: 'old', 'noisy'"):
+        lp.leaderboard(systems, measures, labels, group, baseline="older")
+    with pytest.raises(lp.LambdaplugError, match="at least one system"):
+        lp.leaderboard({}, measures, labels, group)
+    with pytest.raises(lp.LambdaplugError, match="test must be"):
+        lp.leaderboard(systems, measures, labels, group, test="z")

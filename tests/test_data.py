@@ -1,0 +1,252 @@
+"""Data: LETOR files read and written, generated data."""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_svmlight_file
+
+import lambdaplug as lp
+from lambdaplug.data import LAYOUTS, RankingData, load_letor, save_letor
+from lambdaplug.data import letor as module
+
+
+def write(path, text):
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+def same(a, b):
+    np.testing.assert_array_equal(a.X, b.X)
+    np.testing.assert_array_equal(a.labels, b.labels)
+    np.testing.assert_array_equal(a.group, b.group)
+    np.testing.assert_array_equal(a.query_ids, b.query_ids)
+
+
+def test_a_file_with_everything_in_it(tmp_path):
+    text = (
+        "# a comment of its own\n"
+        "2 qid:10 1:0.5 3:7 # docid = GX01 1:9\n"
+        "\n"
+        "0\tqid:10\t2:-1e-3   4:+.25\t\r\n"
+        "   \n"
+        "1.5 qid:-7#nothing but a label\n"
+        "4 qid:3 1:nan 2:INF 3:-Infinity 4:1.79769313486232E308"
+    )
+    data = load_letor(write(tmp_path / "a.txt", text))
+    expected = [[0.5, 0, 7, 0], [0, -1e-3, 0, 0.25], [0, 0, 0, 0]]
+    np.testing.assert_array_equal(data.X[:3], np.array(expected, dtype=np.float32))
+    np.testing.assert_array_equal(data.X[3], [np.nan, np.inf, -np.inf, np.finfo(np.float32).max])
+    assert data.labels.tolist() == [2, 0, 1.5, 4]
+    assert data.group.tolist() == [2, 1, 1]
+    assert data.query_ids.tolist() == [10, -7, 3]
+    assert data.qid.tolist() == [0, 0, 1, 2]
+    assert data.X.dtype == data.labels.dtype == np.float32
+    assert all(a is b for a, b in zip(data, (data.X, data.labels, data.group), strict=True))
+    assert [part.query_ids.tolist() for part in data.split(1, 1, 1)] == [[10], [-7], [3]]
+
+
+NUMBERS = st.one_of(
+    st.floats(width=32, allow_nan=False).map(repr),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.decimals(allow_nan=False, allow_infinity=False).map(str).filter(lambda text: "E" not in text or len(text) < 40),
+    st.from_regex(r"[+-]?[0-9]{0,25}\.?[0-9]{1,25}([eE][+-]?[0-9]{1,3})?", fullmatch=True),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(texts=st.lists(NUMBERS, min_size=1, max_size=8))
+def test_numbers_are_read_as_python_reads_them(texts, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "numbers.txt"
+    line = " ".join(f"{i}:{text}" for i, text in enumerate(texts, 1))
+    write(path, f"0 qid:1 {line}\n")
+    largest = float(np.finfo(np.float32).max)
+    with np.errstate(over="ignore"):
+        expected = [np.float32(text if abs(float(text)) == np.inf else float(text)) for text in texts]
+    expected = [
+        np.clip(x, -largest, largest) if "inf" not in text else x for x, text in zip(expected, texts, strict=True)
+    ]
+    np.testing.assert_array_equal(load_letor(path).X[0], expected)
+
+
+@pytest.mark.parametrize("suffix", ["txt", "txt.gz"])
+def test_saved_data_loads_back_exactly(tmp_path, suffix):
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 1 << 32, (300, 40), dtype=np.uint32).view(np.float32)
+    X = np.where(rng.random(bits.shape) < 0.5, rng.normal(size=bits.shape).astype(np.float32), bits)
+    data = RankingData(X, rng.integers(0, 9, 300).astype(np.float32) / 2, np.array([1, 99, 200]), np.array([5, -1, 3]))
+    path = tmp_path / f"data.{suffix}"
+    save_letor(path, data)
+    found = load_letor(path)
+    same(found, data)
+    assert np.signbit(found.X[~np.isnan(X)]).tolist() == np.signbit(X[~np.isnan(X)]).tolist()
+    assert (path.read_bytes()[:2] == b"\x1f\x8b") == (suffix == "txt.gz")
+    with pytest.raises(lp.LambdaplugError, match="query 1 has no document"):
+        save_letor(path, ([[1.0]], [1], [1, 0]))
+    with pytest.raises(lp.LambdaplugError, match="sizes that add up to 3"):
+        save_letor(path, ([[1.0]], [1], [3]))
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(module, "CHUNK_BYTES", 300)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_chunks_threads_and_scikit_learn_agree(tmp_path):
+    data = lp.data.cubic(queries=60, documents=7, features=9)
+    sparse = np.where(np.random.default_rng(0).random(data.X.shape) < 0.5, 0, data.X)
+    lines = [
+        f"{label:g} qid:{query} " + " ".join(f"{i}:{x!s}" for i, x in enumerate(row, 1) if x)
+        for row, label, query in zip(sparse, data.labels, data.qid, strict=True)
+    ]
+    path = write(tmp_path / "a.txt", "\n".join(lines))
+    X, labels, qid = load_svmlight_file(path, query_id=True)
+    try:
+        for threads in (1, 3):
+            lp.set_num_threads(threads)
+            found = load_letor(path)
+            np.testing.assert_array_equal(found.X, X.toarray().astype(np.float32))
+            np.testing.assert_array_equal(found.labels, labels)
+            np.testing.assert_array_equal(np.repeat(found.query_ids, found.group), qid)
+    finally:
+        lp.set_num_threads(None)
+    found = load_letor(path, missing=np.nan, features=12)
+    assert found.X.shape[1] == 12
+    np.testing.assert_array_equal(np.isnan(found.X[:, :9]), sparse == 0)
+    assert np.isnan(found.X[:, 9:]).all()
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("x qid:1 1:1", r"line 40: expected a label \(a finite number\); got 'x'"),
+        ("nan qid:1 1:1", "expected a label"),
+        ("1 1:1", "expected qid: and a whole number after the label; got '1:1'"),
+        ("1", "expected qid: and a whole number after the label; got the end of the line"),
+        ("1 qid:a1 1:1", "expected qid: and a whole number after the label; got 'qid:a1'"),
+        ("1 qid:9 1", "expected a feature as id:value, such as 3:0.25; got '1'"),
+        ("1 qid:9 -1:2", "expected a feature as id:value, such as 3:0.25; got '-1:2'"),
+        ("1 qid:9 0:2", "expected feature ids from 1 on; got '0:2'"),
+        ("1 qid:9 2:2 2:3", "expected feature ids in rising order, each once; got '2:3'"),
+        ("1 qid:9 2:2 1:3", "expected feature ids in rising order, each once; got '1:3'"),
+        ("1 qid:9 1:2x", "expected a number as the feature's value; got '1:2x'"),
+        ("1 qid:9 1: 2:2", "expected a number as the feature's value; got '1:'"),
+        ("1 qid:9 1:1e", "expected a number as the feature's value; got '1:1e'"),
+        ("1 qid:9 200000:1", "expected feature ids up to 100000, unless features= says more; got 200000"),
+        ("1 qid:0 1:1", "qid 0 comes again after other queries.*sort=True"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path, line, said):
+    good = [f"1 qid:{i // 8} 1:0.5 2:{i}" for i in range(39)]
+    after = [f"1 qid:{100 + i} 1:0.5" for i in range(50)]
+    path = write(
+        tmp_path / "bad.txt", "\n".join([*good, line, *after, "also bad"][: None if "qid:0" not in line else -1])
+    )
+    with pytest.raises(lp.LambdaplugError, match=rf"bad\.txt, line 40: .*{said.removeprefix('line 40: ')}"):
+        load_letor(path)
+
+
+def test_several_files_and_queries_that_do_not_stand_together(tmp_path):
+    a = write(tmp_path / "a.txt", "1 qid:1 1:1\n0 qid:2 1:2\n")
+    b = write(tmp_path / "b.txt.gz", "2 qid:2 3:3\n3 qid:3\n")
+    found = load_letor([a, b])
+    assert found.X.tolist() == [[1, 0, 0], [2, 0, 0], [0, 0, 3], [0, 0, 0]]
+    assert found.group.tolist() == [1, 2, 1]  # query 2 ends the one file and begins the other
+    c = write(tmp_path / "c.txt", "4 qid:1 1:9\n")
+    with pytest.raises(lp.LambdaplugError, match=r"c\.txt, line 1: qid 1 comes again after other queries"):
+        load_letor([a, b, c])
+    together = load_letor([a, b, c], sort=True)
+    assert together.labels.tolist() == [1, 4, 0, 2, 3]
+    assert together.X[:, 0].tolist() == [1, 9, 2, 0, 0]
+    assert (together.group.tolist(), together.query_ids.tolist()) == ([2, 2, 1], [1, 2, 3])
+    same(load_letor([a, b], sort=True), found)
+
+
+def test_what_cannot_be_read_is_refused(tmp_path):
+    path = write(tmp_path / "a.txt", "1 qid:1 3:1\n")
+    with pytest.raises(lp.LambdaplugError, match="line 1: expected feature ids up to features=2; got 3"):
+        load_letor(path, features=2)
+    with pytest.raises(lp.LambdaplugError, match=r"cannot open .*none.txt: No such file"):
+        load_letor(tmp_path / "none.txt")
+    with pytest.raises(lp.LambdaplugError, match="no document in"):
+        load_letor(write(tmp_path / "empty.txt", "# nothing\n\n"))
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"1 qid:1 1:1\n" * 1000)[:-12])
+    with pytest.raises(lp.LambdaplugError, match=r"cut\.gz cannot be read"):
+        load_letor(tmp_path / "cut.gz")
+    with pytest.raises(lp.LambdaplugError, match=r"no layout 'mars'. There are: mslr, mq, yahoo, istella"):
+        load_letor(tmp_path, "mars")
+    with pytest.raises(lp.LambdaplugError, match=r"layout 'mslr' expects Fold2/train.txt \(or .gz\) in"):
+        load_letor(tmp_path, "mslr", fold=2)
+    with pytest.raises(lp.LambdaplugError, match="features must be a whole number"):
+        load_letor(path, features=0)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_known_layouts(tmp_path, layout):
+    known = LAYOUTS[layout]
+    for part, patterns in enumerate((known.train, known.valid, known.test)):
+        if part == 1 and not known.must_validate:
+            continue
+        file = tmp_path / (patterns[-1].format(fold=2) + (".gz" if part == 2 else ""))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write(file, f"{part} qid:1 1:{part}\n")
+    train, valid, test = load_letor(tmp_path, layout, fold=2)
+    assert (train.labels.tolist(), test.labels.tolist()) == ([0], [2])
+    assert valid.labels.tolist() == [1] if known.must_validate else valid is None
+    assert train.X.shape[1] == test.X.shape[1] == known.features
+
+
+def test_a_bar_shows_how_far_it_is(tmp_path, capsys, monkeypatch):
+    path = write(tmp_path / "a.txt", "1 qid:1 1:1\n" * 1000)
+    load_letor(path)
+    assert not capsys.readouterr().err
+    load_letor(path, progress=True)
+    assert "100%" in capsys.readouterr().err
+    monkeypatch.setitem(__import__("sys").modules, "tqdm", None)
+    with pytest.raises(lp.LambdaplugError, match="needs tqdm"):
+        load_letor(path, progress=True)
+    monkeypatch.setattr(module, "LARGE_BYTES", 0)
+    assert len(load_letor(path).labels) == 1000
+
+
+def test_letors_own_files():
+    root = Path(os.environ.get("LAMBDAPLUG_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
+    if not (root / "mq2008").exists():
+        pytest.skip("real data not found; LAMBDAPLUG_DATA says where it is")
+    data = np.load(root / "mq2008" / "data.npz")
+    parts = load_letor(root / "mq2008", "mq", fold=1)
+    for found, sections in zip(parts, ((1, 2, 3), (4,), (5,)), strict=True):
+        rows = np.isin(data["part"], sections)
+        np.testing.assert_array_equal(found.X, data["X"][rows])
+        np.testing.assert_array_equal(found.labels, data["y"][rows])
+        np.testing.assert_array_equal(np.repeat(found.query_ids, found.group), data["qid"][rows])
+
+
+def test_generated_data_is_what_it_says():
+    data = lp.data.cubic(queries=200, documents=20, features=10, noise=0.2, seed=3)
+    again = lp.data.cubic(queries=200, documents=20, features=10, noise=0.2, seed=3)
+    np.testing.assert_array_equal(data.X, again.X)
+    np.testing.assert_array_equal(data.labels, again.labels)
+    shares = np.bincount(data.labels.astype(int)) / len(data.labels)
+    np.testing.assert_allclose(shares, (0.55, 0.25, 0.13, 0.05, 0.02), atol=1e-3)
+    parts = data.split(0.5, 0.5)
+    assert sum(len(part.X) for part in parts) == len(data.X)
+    assert [part.group.sum() for part in parts] == [len(part.labels) for part in parts]
+
+
+def test_generated_data_is_the_same_everywhere():
+    data = lp.data.cubic(queries=30, documents=10, features=5, noise=0.3, seed=7)
+    first = [0.001230153371579945, 0.2987455427646637, -0.27413785457611084, -0.8905918598175049, -0.454670786857605]
+    assert data.X[0].tolist() == first
+    labels = "0011133003100011120001000111121002001000300010100000012020111012010300110023201001020000220012101310"
+    assert "".join(f"{label:g}" for label in data.labels[:100]) == labels
+    clicks = lp.data.simulate_clicks(data.labels, data.group, taste=data.X[:, 0], sessions=20, seed=3)
+    expected = [0, 0, 2, 0, 0, 3, 0, 0, 0, 2, 1, 0, 2, 0, 0, 2, 2, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2, 1, 4]
+    assert np.round(20 * clicks[:30]).tolist() == expected
+    assert clicks.sum() == pytest.approx(13.35)
