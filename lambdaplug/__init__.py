@@ -11,7 +11,7 @@ from .hosts.callback import callback
 from .hosts.recorder import record
 from .kernels import set_num_threads
 from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, Pairs, Precision, Recall
-from .objectives import Graded, LambdaRank, Mixture, interpolate
+from .objectives import Approx, Graded, LambdaRank, Mixture, interpolate
 from .schedules import cosine, exponential, guard, join, linear, on_plateau, step
 from .version import __version__
 
@@ -28,6 +28,7 @@ __all__ = [
     "NDCG",
     "RBP",
     "WTA",
+    "Approx",
     "BPref",
     "Graded",
     "LGBMRanker",

@@ -16,7 +16,7 @@ from ..queries import Array, Queries, Task, read, vector
 from ..schedules import Memory
 from ..watch import watch
 
-__all__ = ["EMPTY", "HESSIAN_FLOOR", "Objective", "Ranking", "Scratch", "as_step"]
+__all__ = ["EMPTY", "HESSIAN_FLOOR", "Objective", "Ranking", "Scratch", "as_step", "refuse_document_weights"]
 
 Gradients: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
@@ -32,6 +32,15 @@ def as_step(step: str | None, normalize: str | None, usual: str | None) -> tuple
         raise LambdaplugError(f"normalize: expected 'std', 'none' or None (what the step does), got {normalize!r}.")
     step = step or usual
     return step, normalize or ("std" if step == "gradient" else "none")
+
+
+def refuse_document_weights(objective: object, queries: Queries) -> None:
+    """For objectives that differentiate a query's value as a whole: it has no pairs whose force could be weighed."""
+    if queries.document_weight is not None:
+        raise LambdaplugError(
+            f"{objective!r} is the gradient of each query's measure as a whole, so weights must be one a query, and "
+            "these differ within a query. In LightGBM repeat each query's weight over its rows."
+        )
 
 
 @dataclass(frozen=True)
