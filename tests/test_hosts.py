@@ -36,6 +36,7 @@ OBJECTIVES = {
     "map": lp.LambdaRank("map", sigma=2.0),
     "mrr, gradient step": lp.LambdaRank("mrr", step="gradient"),
     "approx": lp.Approx("map@10", beta=1.0),
+    "fdsa": lp.FDSA("err"),
 }
 
 

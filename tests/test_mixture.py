@@ -111,6 +111,7 @@ PARTS = {
     "std": lp.LambdaRank("mrr", normalize="std"),
     "approx": lp.Approx("ndcg"),
     "approx, gradient": lp.Approx("map", hessian="constant", normalize="std"),
+    "spsa": lp.SPSA("mrr", evaluations=4),
 }
 
 

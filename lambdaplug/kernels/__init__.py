@@ -5,6 +5,7 @@ from .counting import count_kernel
 from .finishing import finish_kernel, shape_kernel
 from .measuring import norm_kernel, swap_kernel, value_kernel
 from .pairs import FAST_SPREAD, FLOAT32_ROWS, FLOAT64_ROWS, PADDING, PairShape, pair_kernel, stage_kernel
+from .perturbing import move_kernel, sign_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
 from .ranking import rank_kernel
 from .threads import get_num_threads, run_tasks, set_num_threads
@@ -22,6 +23,7 @@ __all__ = [
     "finish_kernel",
     "get_num_threads",
     "inlinable",
+    "move_kernel",
     "norm_kernel",
     "pair_kernel",
     "position_kernel",
@@ -29,6 +31,7 @@ __all__ = [
     "run_tasks",
     "set_num_threads",
     "shape_kernel",
+    "sign_kernel",
     "smooth_kernel",
     "stage_kernel",
     "swap_kernel",

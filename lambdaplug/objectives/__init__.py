@@ -4,5 +4,6 @@ from .approx import Approx
 from .base import Objective
 from .lambdarank import LambdaRank
 from .mixture import Graded, Mixture, interpolate
+from .perturbation import FDSA, SPSA
 
-__all__ = ["Approx", "Graded", "LambdaRank", "Mixture", "Objective", "interpolate"]
+__all__ = ["FDSA", "SPSA", "Approx", "Graded", "LambdaRank", "Mixture", "Objective", "interpolate"]
