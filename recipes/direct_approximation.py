@@ -151,9 +151,9 @@ def main():
         axis.legend(fontsize="small")
     print(f"{sum(len(part.group) for part in parts)} queries in five parts, {path or 'generated'}; {rounds} trees")
     print(
-        "Approximation error on the training queries of fold 1 (Figures 1-3), after the first, half of and all trees:"
+        "Approximation error on the training queries of fold 1 (Figures 1-3), after a twentieth, half and all of the trees:"
     )
-    print(pd.DataFrame(last, index=["first", "half", "all"]).T.round(4).to_string())
+    print(pd.DataFrame(last, index=["1/20", "1/2", "all"]).T.round(4).to_string())
 
     for title, settings in figures.items():
         ends = [last[measure.upper(), label_of(setting)][-1] for measure, setting in settings]

@@ -114,7 +114,7 @@ def main():
     table = pd.DataFrame(rows, index=["train", "valid", "test", "c", "trees"]).T
     print(f"{len(part.group)} / {len(valid.group)} / {len(test.group)} queries, up to {rounds} trees; {MEASURE}:")
     shown = dict.fromkeys(["train", "valid", "test"], "{:.4f}".format)
-    print(table.to_string(formatters={**shown, "c": "{:g}".format, "trees": "{:.0f}".format}).replace("nan", "  -"))
+    print(table.to_string(formatters={**shown, "c": "{:g}".format, "trees": "{:.0f}".format}, na_rep="-"))
     means = table["test"]
     for a, b in (("LambdaRank", "RankNet"), ("RankNet", "SPSA:4"), ("FDSA", "SPSA:8")):
         d = (found[a] - found[b])[~np.isnan(found[a] - found[b])]
