@@ -12,7 +12,7 @@ from .hosts.callback import callback
 from .hosts.recorder import record
 from .kernels import set_num_threads
 from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, Pairs, Precision, Recall
-from .objectives import Graded, LambdaRank, Mixture, interpolate
+from .objectives import FDSA, SPSA, Approx, Graded, LambdaRank, Mixture, interpolate
 from .schedules import cosine, exponential, guard, join, linear, on_plateau, step
 from .version import __version__
 
@@ -24,11 +24,14 @@ __all__ = [
     "CNDCG",
     "DCG",
     "ERR",
+    "FDSA",
     "MAP",
     "MRR",
     "NDCG",
     "RBP",
+    "SPSA",
     "WTA",
+    "Approx",
     "BPref",
     "Graded",
     "LGBMRanker",

@@ -74,7 +74,7 @@ class Clock:
         mine = moment.data_sets is None or id(data) in moment.data_sets
         if moment.iteration is None or not mine or id(data) in moment.used:
             raise LambdaplugError(
-                f"nobody tells {objective!r} the iteration, and its weights change with it. Add the callback that does: "
+                f"nobody tells {objective!r} the iteration, and it changes with it. Add the callback that does: "
                 "callbacks=[lp.callback(objective)] in lgb.train, lgb.cv, xgb.train or xgb.cv; lp.LGBMRanker and "
                 "lp.XGBRanker bring it themselves. In a loop of your own over Booster.update, call "
                 "lp.callback(objective).tick(i) before each update."

@@ -23,11 +23,16 @@ by rank (entry 0 is rank 1; zero beyond the cut-off) and the cut-off k; they are
     so ``swap`` fills ``upper`` and ``lower`` (and ``scale``, which is 1 on entry) in O(n), and a pair costs O(1). It
     returns the cut: a pair both of whose documents rank below it changes nothing.
 
-A fourth is optional, and serves ``evaluate(..., ties="expected")``:
+Two more are optional. One serves ``evaluate(..., ties="expected")``:
 
 ``expected(gain, ends, discount, k)``
     the mean of ``value`` over every order of equal scores. ``ends[r]`` is where the stretch of documents with rank r's
     score ends; within a stretch the gains fall.
+
+The other: a measure that can be written in positions has a method ``smooth()`` that returns a function
+``(gain, position, discount, cut, beta, slope)``: the value, before normalisation, of documents at positions that need
+not be whole numbers, with its derivative with respect to each position in ``slope``. [position <= k] is the sigmoid
+1/(1 + exp(-beta (cut - position))), cut = k + 1/2 (infinite without a k), and ``discount`` is not zero beyond k.
 """
 
 import ast
@@ -160,6 +165,10 @@ class Measure:
         """The function that fills the swap rows; a measure whose parameters change it returns another one."""
         return self.swap
 
+    def smooth(self) -> Callable[..., float] | None:
+        """The measure in smooth positions, for lp.Approx; None where there is no such form. See the top of this file."""
+        return None
+
     def prepare(self, labels: Array, offsets: npt.NDArray[np.int64]) -> Prepared:
         """Everything about these labels that does not depend on scores."""
         longest = int(np.diff(offsets).max(initial=0))
@@ -265,6 +274,115 @@ def _relevant(gain: Any, discount: Any, k: int) -> float:
     return 1.0 / relevant if relevant > 0.0 else 0.0
 
 
+# --- smooth positions --------------------------------------------------------------------------------------------
+
+
+@inlinable
+def _inside(position: float, cut: float, beta: float) -> tuple[float, float]:
+    """[position <= k] as a sigmoid, and its derivative; no exp overflows."""
+    x = beta * (cut - position)
+    small = np.exp(-abs(x))
+    return (1.0 if x > 0.0 else small) / (1.0 + small), -beta * small / (1.0 + small) ** 2
+
+
+@inlinable
+def _tangent(table: Any, r: int) -> float:
+    """The slope at a point of a table: the harmonic mean of the two sides', 0 at an extremum or beside a flat."""
+    after = table[r + 1] - table[r] if r + 1 < len(table) else table[r] - table[r - 1]
+    before = table[r] - table[r - 1] if r > 0 else after
+    return 2.0 * before * after / (before + after) if before * after > 0.0 else 0.0
+
+
+@inlinable
+def _between(table: Any, position: float) -> tuple[float, float]:
+    """A table by rank between its ranks, and the derivative: the cubic that is smooth and has no extremum of its own."""
+    r = min(max(int(position) - 1, 0), len(table) - 2)
+    x = position - 1.0 - r
+    rise = table[r + 1] - table[r]
+    left = _tangent(table, r)
+    right = _tangent(table, r + 1)
+    square = 3.0 * rise - 2.0 * left - right
+    cube = left + right - 2.0 * rise
+    return table[r] + x * (left + x * (square + x * cube)), left + x * (2.0 * square + 3.0 * x * cube)
+
+
+def _smooth_log2(gain: Any, position: Any, discount: Any, cut: float, beta: float, slope: Any) -> float:
+    """sum of gain / log2(1 + position) * [position <= k]."""
+    total = 0.0
+    for r in range(len(gain)):
+        slope[r] = 0.0
+        if gain[r] > 0.0:
+            inverse = 1.0 / np.log2(1.0 + position[r])
+            inside, fall = _inside(position[r], cut, beta)
+            total += gain[r] * inverse * inside
+            slope[r] = gain[r] * inverse * (fall - inside * inverse / ((1.0 + position[r]) * np.log(2.0)))
+    return total
+
+
+def _smooth_table(gain: Any, position: Any, discount: Any, cut: float, beta: float, slope: Any) -> float:
+    """sum of gain * discount(position) * [position <= k], the discount's table interpolated."""
+    total = 0.0
+    for r in range(len(gain)):
+        slope[r] = 0.0
+        if gain[r] > 0.0:
+            value, rate = _between(discount, position[r])
+            inside, fall = _inside(position[r], cut, beta)
+            total += gain[r] * value * inside
+            slope[r] = gain[r] * (rate * inside + value * fall)
+    return total
+
+
+def _smooth_average_precision(gain: Any, position: Any, discount: Any, cut: float, beta: float, slope: Any) -> float:
+    """sum over relevant y of [p_y <= k]/p_y * (1 + sum over other relevant x of 1/(1 + exp(-beta (p_y - p_x))))."""
+    n = len(gain)
+    share = np.zeros(n)  # [p <= k]/p
+    above = np.ones(n)  # relevant documents down to this one
+    for r in range(n):
+        slope[r] = 0.0
+        if gain[r] > 0.0:
+            share[r] = _inside(position[r], cut, beta)[0] / position[r]
+    for y in range(n):
+        if gain[y] > 0.0:
+            for x in range(y + 1, n):
+                if gain[x] > 0.0:
+                    ahead, rate = _inside(position[y], position[x], beta)  # how surely y stands above x
+                    above[x] += ahead
+                    above[y] += 1.0 - ahead
+                    slope[y] -= rate * (share[y] - share[x])
+                    slope[x] += rate * (share[y] - share[x])
+    total = 0.0
+    for r in range(n):
+        if gain[r] > 0.0:
+            inside, fall = _inside(position[r], cut, beta)
+            total += share[r] * above[r]
+            slope[r] += above[r] * (fall - inside / position[r]) / position[r]
+    return total
+
+
+def _smooth_reciprocal_rank(gain: Any, position: Any, discount: Any, cut: float, beta: float, slope: Any) -> float:
+    """The mean of [p <= k]/p over the relevant documents with the weights exp(-beta p): beta makes it the first one's."""
+    first = np.inf
+    for r in range(len(gain)):
+        if gain[r] > 0.0:
+            first = min(first, position[r])
+    weights = 0.0
+    total = 0.0
+    for r in range(len(gain)):
+        if gain[r] > 0.0:
+            weight = np.exp(-beta * (position[r] - first))
+            weights += weight
+            total += weight * _inside(position[r], cut, beta)[0] / position[r]
+    mean = total / weights if weights > 0.0 else 0.0
+    for r in range(len(gain)):
+        slope[r] = 0.0
+        if gain[r] > 0.0:
+            weight = np.exp(-beta * (position[r] - first)) / weights
+            inside, fall = _inside(position[r], cut, beta)
+            share = inside / position[r]
+            slope[r] = weight * ((fall - share) / position[r] - beta * (share - mean))
+    return mean
+
+
 # --- measures that are a sum of gain times discount --------------------------------------------------------------
 
 
@@ -304,6 +422,9 @@ class _Discounted(Measure):
             upper[r] = discount[r]
             lower[r] = discount[r]
         return min(k, len(gain))
+
+    def smooth(self) -> Callable[..., float] | None:
+        return _smooth_log2 if getattr(self, "discount", None) == "log2" else _smooth_table
 
 
 @dataclass(frozen=True, repr=False)
@@ -516,6 +637,9 @@ class MAP(_Relevance):
             lower[r] = seen * inside - before
         return min(k, len(gain))
 
+    def smooth(self) -> Callable[..., float] | None:
+        return _smooth_average_precision
+
 
 @inlinable
 def _reciprocal_rank_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
@@ -598,6 +722,9 @@ class MRR(_Relevance):
 
     def swap_rows(self) -> Callable[..., int]:
         return self.swap_gains_only if self.gains_only else self.swap
+
+    def smooth(self) -> Callable[..., float] | None:
+        return _smooth_reciprocal_rank
 
 
 @inlinable

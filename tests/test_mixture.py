@@ -109,6 +109,9 @@ PARTS = {
     "gradient": lp.LambdaRank("err", step="gradient"),
     "sigmoid": lp.LambdaRank("ndcg", cost=lp.Sigmoid(0.5)),
     "std": lp.LambdaRank("mrr", normalize="std"),
+    "approx": lp.Approx("ndcg"),
+    "approx, gradient": lp.Approx("map", hessian="constant", normalize="std"),
+    "spsa": lp.SPSA("mrr", evaluations=4),
 }
 
 

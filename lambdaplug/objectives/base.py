@@ -1,8 +1,9 @@
 """What all objectives share: from checked rows to float32 arrays, over threads, with the same bits at any number."""
 
 import abc
+import contextlib
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ from ..queries import Array, Queries, Task, read, vector
 from ..schedules import Memory
 from ..watch import watch
 
-__all__ = ["EMPTY", "HESSIAN_FLOOR", "Objective", "Ranking", "Scratch", "as_step"]
+__all__ = ["EMPTY", "HESSIAN_FLOOR", "Objective", "Ranking", "Scratch", "as_step", "refuse_document_weights"]
 
 Gradients: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
@@ -33,6 +34,15 @@ def as_step(step: str | None, normalize: str | None, usual: str | None) -> tuple
         raise LambdaplugError(f"normalize: expected 'std', 'none' or None (what the step does), got {normalize!r}.")
     step = step or usual
     return step, normalize or ("std" if step == "gradient" else "none")
+
+
+def refuse_document_weights(objective: object, queries: Queries) -> None:
+    """For objectives that differentiate a query's value as a whole: it has no pairs whose force could be weighed."""
+    if queries.document_weight is not None:
+        raise LambdaplugError(
+            f"{objective!r} is the gradient of each query's measure as a whole, so weights must be one a query, and "
+            "these differ within a query. In LightGBM repeat each query's weight over its rows."
+        )
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,7 @@ class Scratch:
 
     def __init__(self) -> None:
         self._arrays: dict[Hashable, npt.NDArray[Any]] = {}
+        self._depth = 0
 
     def array(self, name: Hashable, rows: int, size: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
         """So many rows, at least this long, their contents undefined."""
@@ -59,6 +70,13 @@ class Scratch:
         if kept is None or kept.shape[1] < size:
             kept = self._arrays[name] = np.zeros((rows, size), dtype)
         return kept
+
+    @contextlib.contextmanager
+    def deeper(self) -> Iterator[int]:
+        """A number that nobody further out is using, for a part's sums."""
+        self._depth += 1
+        yield self._depth
+        self._depth -= 1
 
     def sums(self, name: Hashable, size: int) -> tuple[Array, Array]:
         """A gradient and a hessian of zeros."""

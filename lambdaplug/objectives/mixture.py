@@ -124,11 +124,12 @@ class Mixture(Objective):
             if not (part.std or part.unit):
                 self.add(k, ranking, task, scratch, coefficient * weight, gradient, hessian)
                 continue
-            sums = scratch.sums((id(self), k), len(gradient))
-            self.add(k, ranking, task, scratch, 1.0, *sums)
-            part.shape(ranking.queries, task, *sums)
-            gradient += coefficient * weight * sums[0]
-            hessian += coefficient * weight * sums[1]
+            with scratch.deeper() as depth:
+                sums = scratch.sums(depth, len(gradient))
+                self.add(k, ranking, task, scratch, 1.0, *sums)
+                part.shape(ranking.queries, task, *sums)
+                gradient += coefficient * weight * sums[0]
+                hessian += coefficient * weight * sums[1]
 
     def add(
         self,

@@ -1,0 +1,218 @@
+"""Smooth positions of the documents of a query, and the way back from them to the scores.
+
+    position(x) = 1 + sum over y != x of q(x, y),  q(x, y) = 1/(1 + exp(alpha (s_x - s_y)))
+
+Documents are taken in rank order, so that q(i, j) <= 1/2 for i above j, and position(i) = rank(i) + what the documents
+below add - what those above are short of 1: no digit is lost to the whole numbers. The inner loops call no exp. The
+ranking is cut into chunks over which alpha s falls by at most ``CHUNK``, and exp(alpha (s - s of the chunk's first)) is
+taken once a document; then q(i, j) = e_j/(a e_i + e_j), where a = 1 within a chunk and a number of the two chunks for
+the next one. Documents further apart than the next chunk have q < exp(-CHUNK) = 2e-28, which is left out. So nothing
+overflows whatever alpha and the scores are, and the sharper the sigmoid, the fewer pairs there are to visit.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .compiling import REDUCE, compile_kernel, inlinable, load, sources_stamp
+
+__all__ = ["POSITION_ROWS", "backward_kernel", "chunk_kernel", "position_kernel", "smooth_kernel"]
+
+CHUNK = 64.0
+POSITION_ROWS = 7  # exponential, bridge to the next chunk | position | gain, slope | gradient, hessian
+ONE = np.uint64(1)
+
+
+@functools.cache
+def chunk_kernel() -> Callable[..., None]:
+    """``kernel(scores, alpha, norm, offsets, first, last, order, rows, ends)``.
+
+    Writes, in rank order, each document's exponential, and at a chunk's first document the chunk's end and the factor
+    ``a`` towards the next one (0: too far, or none). It is a kernel of its own because the others may only ``load``
+    what no store in the same function has written.
+    """
+    stamp = sources_stamp()
+
+    def kernel(
+        scores: Any, alpha: float, norm: Any, offsets: Any, first: int, last: int, order: Any, rows: Any, ends: Any
+    ) -> None:
+        _ = stamp
+        for query in range(first, last):
+            if norm[query] == 0.0:
+                continue
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            low = start - offsets[first]
+            head = 0
+            for r in range(n):
+                top = scores[start + order[start + head]]
+                fall = alpha * (top - scores[start + order[start + r]])
+                if not fall <= CHUNK:
+                    ends[low + head] = r
+                    rows[1, low + head] = np.exp(fall) if fall <= 2.0 * CHUNK else 0.0
+                    head = r
+                    fall = 0.0
+                rows[0, low + r] = np.exp(-fall)
+            if n > 0:
+                ends[low + head] = n
+                rows[1, low + head] = 0.0
+
+    return compile_kernel(kernel)
+
+
+@functools.cache
+def position_kernel() -> Callable[..., None]:
+    """``kernel(norm, offsets, first, last, rows, ends)``: the positions, from what ``chunk_kernel`` wrote."""
+    stamp = sources_stamp()
+
+    def kernel(norm: Any, offsets: Any, first: int, last: int, rows: Any, ends: Any) -> None:
+        _ = stamp
+        for query in range(first, last):
+            n = offsets[query + 1] - offsets[query]
+            if norm[query] == 0.0 or n == 0:
+                continue
+            low = offsets[query] - offsets[first]
+            exponential, bridge, position = rows[0, low : low + n], rows[1, low : low + n], rows[2, low : low + n]
+            end_of = ends[low : low + n]
+            for r in range(n):
+                position[r] = 1.0 + r
+            head = np.uint64(0)
+            while head < n:
+                end = np.uint64(end_of[head])
+                factor = bridge[head]
+                next_end = np.uint64(end_of[end]) if factor > 0.0 else end
+                for i in range(head, end):
+                    e_i = load(exponential, i)
+                    total = 0.0
+                    for j in range(i + ONE, end):
+                        e_j = load(exponential, j)
+                        q = e_j / (e_i + e_j)
+                        total += q
+                        position[j] -= q
+                    e_i *= factor
+                    for j in range(end, next_end):
+                        e_j = load(exponential, j)
+                        q = e_j / (e_i + e_j)
+                        total += q
+                        position[j] -= q
+                    position[i] += total
+                head = end
+
+    return compile_kernel(kernel, fastmath=REDUCE)
+
+
+@functools.cache
+def smooth_kernel(smooth: Callable[..., float]) -> Callable[..., None]:
+    """``kernel(gain, discount, cut, beta, norm, offsets, first, last, order, rows, value)``.
+
+    The measure's value in positions, one a query from index 0 on, before its normaliser, and its derivative with
+    respect to every position.
+    """
+    measured = inlinable(smooth)
+    stamp = sources_stamp()
+
+    def kernel(
+        gain: Any,
+        discount: Any,
+        cut: float,
+        beta: float,
+        norm: Any,
+        offsets: Any,
+        first: int,
+        last: int,
+        order: Any,
+        rows: Any,
+        value: Any,
+    ) -> None:
+        _ = stamp
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            value[query - first] = 0.0
+            if norm[query] == 0.0 or n == 0:
+                continue
+            low = start - offsets[first]
+            high = low + n
+            for r in range(n):
+                rows[3, low + r] = gain[start + order[start + r]]
+            value[query - first] = measured(
+                rows[3, low:high], rows[2, low:high], discount, cut, beta, rows[4, low:high]
+            )
+
+    return compile_kernel(kernel)
+
+
+@functools.cache
+def backward_kernel() -> Callable[..., None]:
+    """``kernel(alpha, coefficient, norm, offsets, first, last, order, rows, ends, gradient, hessian)``.
+
+    With w(x) the derivative with respect to position(x), the score of x has the derivative
+    -alpha sum_y q (1 - q) (w(x) - w(y)), so each pair is a force and its opposite. Adds minus that to ``gradient``, and
+    alpha^2/4 sum_y q (1 - q) |w(x) - w(y)| to ``hessian``.
+    """
+    stamp = sources_stamp()
+
+    def kernel(
+        alpha: float,
+        coefficient: float,
+        norm: Any,
+        offsets: Any,
+        first: int,
+        last: int,
+        order: Any,
+        rows: Any,
+        ends: Any,
+        gradient: Any,
+        hessian: Any,
+    ) -> None:
+        _ = stamp
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            if norm[query] == 0.0 or n < 2:
+                continue
+            low = start - offsets[first]
+            exponential, bridge, slope = rows[0, low : low + n], rows[1, low : low + n], rows[4, low : low + n]
+            force_on, bend_on = rows[5, low : low + n], rows[6, low : low + n]
+            end_of = ends[low : low + n]
+            force_on[:] = 0.0
+            bend_on[:] = 0.0
+            head = np.uint64(0)
+            while head < n:
+                end = np.uint64(end_of[head])
+                factor = bridge[head]
+                next_end = np.uint64(end_of[end]) if factor > 0.0 else end
+                for i in range(head, end):
+                    e_i = load(exponential, i)
+                    w_i = load(slope, i)
+                    force = 0.0
+                    bend = 0.0
+                    for j in range(i + ONE, end):
+                        e_j = load(exponential, j)
+                        inverse = 1.0 / (e_i + e_j)
+                        push = (e_i * inverse) * (e_j * inverse) * (w_i - load(slope, j))
+                        force += push
+                        bend += abs(push)
+                        force_on[j] -= push
+                        bend_on[j] += abs(push)
+                    e_i *= factor
+                    for j in range(end, next_end):
+                        e_j = load(exponential, j)
+                        inverse = 1.0 / (e_i + e_j)
+                        push = (e_i * inverse) * (e_j * inverse) * (w_i - load(slope, j))
+                        force += push
+                        bend += abs(push)
+                        force_on[j] -= push
+                        bend_on[j] += abs(push)
+                    force_on[i] += force
+                    bend_on[i] += bend
+                head = end
+            unit = coefficient * norm[query] * alpha
+            for r in range(n):
+                document = low + order[start + r]
+                gradient[document] += unit * force_on[r]
+                hessian[document] += 0.25 * unit * alpha * bend_on[r]
+
+    return compile_kernel(kernel, fastmath=REDUCE)

@@ -1,0 +1,217 @@
+"""Approx: true gradients of a smooth surrogate of the measure itself."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..clock import Clock
+from ..errors import LambdaplugError
+from ..kernels import (
+    POSITION_ROWS,
+    backward_kernel,
+    chunk_kernel,
+    get_num_threads,
+    position_kernel,
+    run_tasks,
+    smooth_kernel,
+)
+from ..measures import Measure, Prepared, as_measure, registered
+from ..queries import Array, Labels, Queries, Task, vector
+from ..schedules import Memory, Number, OnPlateau, at, check, is_constant
+from .base import Objective, Ranking, Scratch, as_step, refuse_document_weights
+
+__all__ = ["Approx"]
+
+
+class Approx(Objective):
+    """Climb the measure itself, made smooth (Qin, Liu, Li 2008). Ranks become positions that need not be whole,
+
+        position(x) = 1 + sum over y != x of 1/(1 + exp(alpha (s_x - s_y))),
+
+    [position <= k] becomes 1/(1 + exp(-beta (k + 1/2 - position))), and the gradient is minus the derivative of each
+    query's surrogate with respect to the scores. For G = gain and rel = 1 if relevant,
+
+    - NDCG: sum of G(x)/log2(1 + position(x)) * [position(x) <= k] / ideal; DCG without the ideal. Another discount than
+      ``"log2"`` is interpolated between its ranks by a smooth monotone cubic; so are RBP's powers.
+    - AP: (1/R) sum over relevant y of [position(y) <= k]/position(y) * (1 + sum over other relevant x of
+      1/(1 + exp(-beta (position(y) - position(x))))).
+    - RR: the mean of [position <= k]/position over the relevant documents with weights in proportion to
+      exp(-beta position): the larger beta, the more it is the first one's alone.
+    - P@k, Recall@k, WTA: the sum of rel(x) [position(x) <= k] over k, over R, and for k = 1.
+
+    All tend to the measure as alpha and beta grow, where no two scores are equal; equal scores share the mean of their
+    ranks. A query's gradients sum to 0.
+
+    Parameters
+    ----------
+    measure: a measure or its name; one that has a form in positions (see ``smooth`` in measures.py).
+    labels: another label source, one value a row in the data set's row order; default the data set's labels.
+    alpha: steepness of the positions; a number, or a schedule that sharpens them while the model learns. Then training
+        needs ``callbacks=[lp.callback(objective)]``.
+    beta: steepness in positions, of the cut-off and of AP's and RR's comparisons; a number or a schedule. A cut-off has
+        a slope only within a few 1/beta of k, and a model starts with every document in the middle of the list: so the
+        default is 0.1 for a measure with a cut-off, and 10 for one without. For lists of hundreds begin lower still,
+        and sharpen by a schedule, ``lp.cosine(0.02, 2.0, 100)``.
+    hessian: surrogates are not convex, so their second derivative is no use to a booster. ``"gauss_newton"`` is, with q
+        the pair's sigmoid and w the derivative with respect to the position, the sum over pairs of
+        |w(x) - w(y)| (alpha q (1 - q)) (alpha/4): the squared derivative of q with one factor at its largest value. It
+        is positive, and no Newton step is longer than 4/alpha, the width of the sigmoid; the square itself would have
+        steps without bound for documents far from all others. ``"constant"`` is 1: plain steps along the gradient.
+    normalize: ``"std"`` divides each query's gradients (and Gauss-Newton hessians) by the standard deviation of its
+        gradients; default ``"none"``, the derivative as it is.
+
+    A model that starts from zero with ``"gauss_newton"`` learns scores in units of 1/alpha: as sigma in LambdaRank,
+    alpha then changes little but that unit. It matters with ``"constant"``, a schedule, regularisation or initial scores.
+
+    >>> objective = Approx("ndcg", alpha=1.0)
+    >>> gradient, hessian = objective.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
+    >>> gradient.round(4)
+    array([ 0.0826, -0.0826], dtype=float32)
+    >>> round(objective.value(scores=[0.0, 0.0], labels=[0, 1], group=[2]), 4)  # both at position 1.5
+    0.7565
+    """
+
+    def __init__(
+        self,
+        measure: str | Measure,
+        *,
+        labels: npt.ArrayLike | None = None,
+        alpha: Number = 10.0,
+        beta: Number | None = None,
+        hessian: str = "gauss_newton",
+        normalize: str | None = None,
+    ) -> None:
+        self.measure = as_measure(measure)
+        if self.measure.smooth() is None:
+            known = sorted(name for name, kind in registered().items() if kind.smooth is not Measure.smooth)
+            raise LambdaplugError(
+                f"Approx: {self.measure} has no form in smooth positions; {', '.join(known)} have. "
+                "lp.LambdaRank, lp.SPSA and lp.FDSA take every measure."
+            )
+        self.labels = labels if labels is None or isinstance(labels, Labels) else Labels(labels)
+        self.usual = 10.0 if self.measure.cutoff is None else 0.1
+        self.alpha = _steepness(alpha, "alpha")
+        self.beta = _steepness(self.usual if beta is None else beta, "beta")
+        if hessian not in ("gauss_newton", "constant"):
+            raise LambdaplugError(f"hessian: expected 'gauss_newton' or 'constant', got {hessian!r}.")
+        self.hessian = hessian
+        _, self.normalize = as_step(None, normalize, None)
+        self.std, self.unit = self.normalize == "std", hessian == "constant"
+        self.clock = None if is_constant(self.alpha) and is_constant(self.beta) else Clock()
+
+    def __repr__(self) -> str:
+        said = [repr(str(self.measure))]
+        said += [f"labels=<{len(self.labels)} values>"] if self.labels is not None else []
+        for name, value, usual in (("alpha", self.alpha, 10.0), ("beta", self.beta, self.usual)):
+            said += [f"{name}={value!r}" if callable(value) else f"{name}={value:g}"] if value != usual else []
+        said += ["hessian='constant'"] if self.unit else []
+        said += ["normalize='std'"] if self.std else []
+        return f"Approx({', '.join(said)})"
+
+    @property
+    def cutoff(self) -> int | None:
+        return None  # every pair moves positions
+
+    @property
+    def divisible(self) -> bool:
+        return False  # a position needs all of the query
+
+    @property
+    def target(self) -> Measure | None:
+        return self.measure if self.labels is None else None
+
+    def steepness(self, iteration: int = 0, memory: Memory | None = None) -> tuple[float, float]:
+        """alpha and beta at this iteration."""
+        now = {name: at(getattr(self, name), iteration, memory) for name in ("alpha", "beta")}
+        for name, value in now.items():
+            if not value > 0.0:
+                raise LambdaplugError(f"{self!r}: {name} is {value:g} at iteration {iteration}; it must be positive.")
+        return now["alpha"], now["beta"]
+
+    def value(
+        self,
+        scores: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        group: npt.ArrayLike,
+        per_query: bool = False,
+        iteration: int = 0,
+    ) -> Any:
+        """The surrogate: its mean over the queries where the measure is defined, or one value a query (NaN elsewhere).
+
+        ``gradients`` is minus the derivative of each query's value; the mean has it divided by the number of queries.
+        """
+        queries = Queries(labels, group)
+        values = vector(scores, "scores")
+        if len(values) != len(queries.labels):
+            raise LambdaplugError(f"scores: expected one a row ({len(queries.labels)}), got {len(values)}.")
+        threads = get_num_threads()
+        ranking = Ranking(queries, values, {None: queries.rank(values, threads)}, iteration)
+        norm = self.prepared(queries).norm
+        found = np.full(len(queries), np.nan)
+
+        def work(next_task: Callable[[], Task | None]) -> None:
+            scratch = Scratch()
+            while (task := next_task()) is not None:
+                raw = self.forward(ranking, task, scratch)[-1]
+                found[task.first : task.last] = raw * norm[task.first : task.last]
+
+        run_tasks(work, queries.tasks(self.cutoff, self.divisible), threads)
+        found[norm == 0.0] = np.nan
+        if per_query:
+            return found
+        return float(np.nanmean(found)) if np.any(norm) else math.nan
+
+    def prepared(self, queries: Queries) -> Prepared:
+        """The measure's view of these queries; made once a data set."""
+        return queries.memo(
+            (self.measure, self.labels, False),
+            lambda: self.measure.prepare(queries.labels_of(self.labels), queries.offsets),
+        )
+
+    def forward(
+        self, ranking: Ranking, task: Task, scratch: Scratch
+    ) -> tuple[float, npt.NDArray[Any], npt.NDArray[Any], Array]:
+        """alpha, the positions' rows with the slopes in them, the chunks' ends, and the raw value of each query."""
+        queries, (first, last) = ranking.queries, task[:2]
+        offsets, order = queries.offsets, ranking.orders[None]
+        gain, _, norm, _, _ = self.prepared(queries)
+        longest = int(queries.sizes.max(initial=0))
+        # One rank more than there are: how the table goes on must not depend on the longest query.
+        discount = queries.memo(("discounts", self.measure, longest), lambda: self.measure.discounts(longest + 1))
+        k = self.measure.cutoff
+        alpha, beta = self.steepness(ranking.iteration, ranking.memory)
+        smooth = self.measure.smooth()
+        assert smooth is not None
+        size = int(offsets[last] - offsets[first])
+        rows = scratch.array("positions", POSITION_ROWS, size)
+        ends = scratch.array("ends", 1, size, np.int64)[0]
+        values = scratch.array("values", 1, last - first)[0, : last - first]
+        chunk_kernel()(ranking.scores, alpha, norm, offsets, first, last, order, rows, ends)
+        position_kernel()(norm, offsets, first, last, rows, ends)
+        smooth_kernel(smooth)(
+            gain, discount, math.inf if k is None else k + 0.5, beta, norm, offsets, first, last, order, rows, values
+        )
+        return alpha, rows, ends, values
+
+    def accumulate(
+        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
+    ) -> None:
+        queries, (first, last) = ranking.queries, task[:2]
+        refuse_document_weights(self, queries)
+        alpha, rows, ends, _ = self.forward(ranking, task, scratch)
+        norm = self.prepared(queries).norm
+        backward_kernel()(
+            alpha, coefficient, norm, queries.offsets, first, last, ranking.orders[None], rows, ends, gradient, hessian
+        )
+
+
+def _steepness(number: object, name: str) -> Number:
+    if isinstance(number, OnPlateau):
+        raise LambdaplugError(f"{name}: lp.on_plateau moves a mixture's weights; use a schedule of the iteration.")
+    steepness = check(number, name)
+    if is_constant(steepness) and not steepness > 0.0:  # type: ignore[operator]
+        raise LambdaplugError(f"{name}: expected a positive number or a schedule, got {number!r}.")
+    return steepness

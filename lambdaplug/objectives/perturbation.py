@@ -1,0 +1,237 @@
+"""Numerical gradients: for any measure, even one known only as a function of the ranked labels."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from ..clock import Clock
+from ..errors import LambdaplugError
+from ..kernels import move_kernel, rank_kernel, sign_kernel, value_kernel
+from ..measures import Measure, Prepared, as_measure
+from ..queries import Array, Labels, Queries, Task
+from .base import Objective, Ranking, Scratch, as_step, refuse_document_weights
+
+__all__ = ["FDSA", "SPSA", "simultaneous_slope"]
+
+
+def simultaneous_slope(
+    value: Callable[[Array], Array],
+    scores: Array,
+    offsets: npt.NDArray[np.int64],
+    *,
+    c: float,
+    draws: int,
+    seed: int = 0,
+    iteration: int = 0,
+    first: int = 0,
+) -> Array:
+    """The derivative of each query's ``value`` with respect to its rows, estimated by simultaneous perturbation.
+
+    slope_i = mean over draws of (value(s + c delta) - value(s - c delta)) / (2 c delta_i), delta in {-1, +1}^n drawn
+    for each query on its own. Its expectation is the derivative up to O(c^2), whatever the number of draws.
+
+    >>> offsets = np.array([0, 2, 3])
+    >>> slope = simultaneous_slope(lambda s: np.add.reduceat(s, offsets[:-1]), np.zeros(3), offsets, c=0.1, draws=2000)
+    >>> bool(np.abs(slope - 1).max() < 0.1)
+    True
+    """
+    sizes = np.diff(offsets)
+    delta, slope = np.empty(len(scores)), np.zeros(len(scores))
+    for draw in range(draws):
+        sign_kernel()(seed, iteration, draw, first, offsets, delta)
+        with np.errstate(over="ignore"):  # the ranking says which score it was
+            difference = value(scores + c * delta) - value(scores - c * delta)
+        slope += np.repeat(difference, sizes) * delta  # 1/delta = delta
+    slope /= 2.0 * c * draws
+    return slope
+
+
+DISTANCE = 0.3  # the default c, for scores whose spread is about 1
+
+
+class _Numerical(Objective):
+    """Gradient steps along an estimated slope of the measure."""
+
+    def __init__(self, measure: str | Measure, labels: npt.ArrayLike | None, c: float, normalize: str | None) -> None:
+        self.measure = as_measure(measure)
+        self.labels = labels if labels is None or isinstance(labels, Labels) else Labels(labels)
+        if isinstance(c, bool) or not isinstance(c, (int, float, np.number)) or not 0 < c < math.inf:
+            raise LambdaplugError(f"c: expected a positive number, the distance scores are moved, got {c!r}.")
+        self.c = float(c)
+        _, self.normalize = as_step("gradient", normalize, None)
+        self.std, self.unit = self.normalize == "std", True
+
+    def _said(self) -> list[str]:
+        said = [repr(str(self.measure))]
+        said += [f"labels=<{len(self.labels)} values>"] if self.labels is not None else []
+        said += [f"c={self.c:g}"] if self.c != DISTANCE else []
+        return said
+
+    def __repr__(self) -> str:
+        said = self._said() + (["normalize='none'"] if not self.std else [])
+        return f"{type(self).__name__}({', '.join(said)})"
+
+    @property
+    def divisible(self) -> bool:
+        return False  # the value of a query needs all of it
+
+    @property
+    def target(self) -> Measure | None:
+        return self.measure if self.labels is None else None
+
+    def prepared(self, queries: Queries) -> Prepared:
+        """The measure's view of these queries; made once a data set."""
+        return queries.memo(
+            (self.measure, self.labels, False),
+            lambda: self.measure.prepare(queries.labels_of(self.labels), queries.offsets),
+        )
+
+
+class SPSA(_Numerical):
+    """Simultaneous perturbation stochastic approximation (Yue, Burges 2007), for every measure M.
+
+    In each query of its own all scores are moved at once, by c_m delta with delta drawn from {-1, +1}^n, and back:
+
+        gradient_i = - (M(s + c_m delta) - M(s - c_m delta)) / (2 c_m delta_i),  c_m = c / m^c_decay,  m = 1, 2, ...
+
+    the mean of ``evaluations``/2 draws. The draws are a function of (seed, iteration, query's index in the data set,
+    draw, document's index in its query) alone: the same training grows the same trees at any number of threads. Hessians
+    are 1. As the draws change with the iteration, training needs ``callbacks=[lp.callback(objective)]``.
+
+    Parameters
+    ----------
+    measure: a measure or its name.
+    labels: another label source, one value a row in the data set's row order; default the data set's labels.
+    evaluations: of the measure in each iteration: 2, 4, 6, ...
+    c, c_decay: how far scores are moved, in units of the scores, and how that falls. Documents further apart than 2 c
+        never change places, and so never show what that would be worth.
+    seed: any whole number from 0 on.
+    normalize: ``"std"`` (default) divides each query's gradients by their standard deviation, ``"none"`` does not.
+
+    >>> SPSA("err@10", evaluations=8)
+    SPSA('err@10', evaluations=8)
+    """
+
+    def __init__(
+        self,
+        measure: str | Measure,
+        *,
+        labels: npt.ArrayLike | None = None,
+        evaluations: int = 2,
+        c: float = DISTANCE,
+        c_decay: float = 0.101,
+        seed: int = 0,
+        normalize: str | None = None,
+    ) -> None:
+        super().__init__(measure, labels, c, normalize)
+        if isinstance(evaluations, bool) or not isinstance(evaluations, (int, np.integer)) or evaluations < 2:
+            raise LambdaplugError(f"evaluations: expected an even number from 2 on, got {evaluations!r}.")
+        if evaluations % 2:
+            raise LambdaplugError(f"evaluations: they come in pairs, so expected an even number, got {evaluations!r}.")
+        if isinstance(c_decay, bool) or not isinstance(c_decay, (int, float, np.number)) or not 0 <= c_decay < math.inf:
+            raise LambdaplugError(f"c_decay: expected a number from 0 on, got {c_decay!r}.")
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
+            raise LambdaplugError(f"seed: expected a whole number from 0 on, below 2^63, got {seed!r}.")
+        self.evaluations, self.c_decay, self.seed = int(evaluations), float(c_decay), int(seed)
+        self.clock = Clock()
+
+    def _said(self) -> list[str]:
+        said = super()._said()
+        said[1:1] = [f"evaluations={self.evaluations}"] if self.evaluations != 2 else []
+        said += [f"c_decay={self.c_decay:g}"] if self.c_decay != 0.101 else []
+        return said + ([f"seed={self.seed}"] if self.seed else [])
+
+    @property
+    def cutoff(self) -> int | None:
+        return 1  # the work is that of sorting
+
+    @property
+    def cutoffs(self) -> frozenset[int | None]:
+        return frozenset([None])
+
+    def accumulate(
+        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
+    ) -> None:
+        queries, (first, last) = ranking.queries, task[:2]
+        refuse_document_weights(self, queries)
+        gain, _, norm, discount, k = self.prepared(queries)
+        rows = slice(int(queries.offsets[first]), int(queries.offsets[last]))
+        offsets = queries.offsets[first : last + 1] - queries.offsets[first]
+        gain, norm, count = gain[rows], norm[first:last], last - first
+        order = ranking.orders[None][rows].copy()
+        longest = int(np.diff(offsets).max(initial=0))
+        keys = scratch.array("keys", 2, longest)
+        documents = scratch.array("documents", 2, longest, np.int32)
+        ranked, values = np.empty(longest), np.empty(count)
+
+        def value(scores: Array) -> Array:
+            row = rank_kernel()(scores, offsets, 0, count, order, keys, documents)
+            if row >= 0:
+                raise LambdaplugError(f"{self!r}: the score of row {rows.start + row} is too large to be moved by c.")
+            value_kernel(self.measure.value)(gain, discount, k, offsets, 0, count, order, ranked, values)
+            return np.where(norm == 0.0, 0.0, values * norm)
+
+        gradient -= coefficient * simultaneous_slope(
+            value,
+            ranking.scores[rows],
+            offsets,
+            c=self.c / (ranking.iteration + 1) ** self.c_decay,
+            draws=self.evaluations // 2,
+            seed=self.seed,
+            iteration=ranking.iteration,
+            first=first,
+        )
+        hessian += coefficient
+
+
+class FDSA(_Numerical):
+    """Finite differences, two evaluations a document, for every measure M:
+
+        gradient_i = - (M with s_i + c - M with s_i - c) / 2c.
+
+    It costs n values of O(n) a query. Hessians are 1. Parameters as in SPSA; c does not fall.
+
+    >>> FDSA("ndcg", c=0.5, normalize="none").gradients(scores=[0.2, 0.0], labels=[0, 1], group=[2])[0].round(3)
+    array([ 0.369, -0.369], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        measure: str | Measure,
+        *,
+        labels: npt.ArrayLike | None = None,
+        c: float = DISTANCE,
+        normalize: str | None = None,
+    ) -> None:
+        super().__init__(measure, labels, c, normalize)
+
+    @property
+    def cutoff(self) -> int | None:
+        return None
+
+    def accumulate(
+        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
+    ) -> None:
+        queries = ranking.queries
+        refuse_document_weights(self, queries)
+        gain, _, norm, discount, k = self.prepared(queries)
+        slope = scratch.array("slope", 1, len(gradient))[0, : len(gradient)]
+        ranked = scratch.array("ranked", 2, int(queries.sizes.max(initial=0)))
+        move_kernel(self.measure.value)(
+            ranking.scores,
+            self.c,
+            gain,
+            discount,
+            k,
+            norm,
+            queries.offsets,
+            task.first,
+            task.last,
+            ranking.orders[None],
+            ranked,
+            slope,
+        )
+        gradient -= coefficient * slope
+        hessian += coefficient

@@ -1,0 +1,230 @@
+"""SPSA and FDSA against their definitions in plain Python, and what a random stream must be."""
+
+import copy
+import pickle
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import VALUES, rank, scaled
+
+import lambdaplug as lp
+from lambdaplug.kernels import sign_kernel
+from lambdaplug.objectives.perturbation import simultaneous_slope
+from lambdaplug.queries import Queries
+
+NAMES = list(VALUES)
+C = 0.5
+# Multiples of c/2 make documents meet exactly where they are moved to: ties decide.
+document = st.tuples(
+    st.one_of(st.integers(-4, 4).map(lambda x: x * C / 2), st.floats(-2, 2, width=32), st.sampled_from([-1e9, 1e9])),
+    st.integers(0, 4),
+)
+lists = st.lists(st.lists(document, max_size=7), min_size=1, max_size=4)
+
+
+def unpack(name, queries):
+    queries = [*queries, [(0.0, 4)]]  # keeps the largest label at 4
+    scores = np.array([s for query in queries for s, _ in query])
+    labels = np.array(scaled(name, [y for query in queries for _, y in query]), dtype=float)
+    return scores, labels, [len(query) for query in queries]
+
+
+def measured(name, scores, labels):
+    value = VALUES[name]([labels[row] for row in rank(list(scores))]) if len(scores) else None
+    return 0.0 if value is None else value
+
+
+def split(group, *arrays):
+    return zip(*(np.split(array, np.cumsum(group)[:-1]) for array in arrays), strict=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=15, deadline=None)
+@given(queries=lists)
+def test_finite_differences_are_two_values_a_document(name, queries):
+    scores, labels, group = unpack(name, queries)
+    found, ones = lp.FDSA(name, c=C, normalize="none").gradients(scores, labels, group)
+    assert (ones == 1).all()
+    for s, y, g in split(group, scores, labels, found):
+        steps = C * np.eye(len(s))
+        expected = [-(measured(name, s + d, y) - measured(name, s - d, y)) / (2 * C) for d in steps]
+        np.testing.assert_allclose(g, expected, rtol=1e-5, atol=1e-7)
+
+
+def signs(group, seed=0, iteration=0, draw=0, first=0):
+    found = np.empty(sum(group))
+    sign_kernel()(seed, iteration, draw, first, np.concatenate([[0], np.cumsum(group)]), found)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=10, deadline=None)
+@given(queries=lists, iteration=st.sampled_from([0, 7]), evaluations=st.sampled_from([2, 6]))
+def test_simultaneous_perturbation_is_its_definition(name, queries, iteration, evaluations):
+    scores, labels, group = unpack(name, queries)
+    objective = lp.SPSA(name, c=C, evaluations=evaluations, seed=3, normalize="none")
+    found, ones = objective.gradients(scores, labels, group, iteration=iteration)
+    assert (ones == 1).all()
+    expected = np.zeros(len(scores))
+    c = C / (iteration + 1) ** 0.101
+    for draw in range(evaluations // 2):
+        delta = signs(group, seed=3, iteration=iteration, draw=draw)
+        for s, y, d, rows in split(group, scores, labels, delta, np.arange(len(scores))):
+            gain = measured(name, s + c * d, y) - measured(name, s - c * d, y)
+            expected[rows] -= gain / (2 * c * d) / (evaluations // 2)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_signs_are_fair_coins_of_their_coordinates_alone():
+    group = [1000] * 20
+    delta = signs(group)
+    assert set(delta) == {-1.0, 1.0}
+    others = [signs(group, seed=1), signs(group, iteration=1), signs(group, draw=1), signs(group, first=1)]
+    others.append(np.roll(delta, 1))
+    for other in others:  # sums of 20,000 coins: standard deviation 141
+        assert abs(other.sum()) < 5 * 141
+        assert abs((delta * other).sum()) < 5 * 141
+    queries = delta.reshape(20, 1000)
+    assert np.abs(queries @ queries.T - 1000 * np.eye(20)).max() < 5 * 32
+    # The same query at the same place has the same signs, whatever comes before it and in whatever task.
+    np.testing.assert_array_equal(signs([5, 1000], first=3)[5:], signs([1000], first=4))
+
+
+def test_the_estimate_is_unbiased_on_a_smooth_function():
+    rng = np.random.default_rng(0)
+    group, draws = [6, 1, 9], 20_000
+    offsets = np.concatenate([[0], np.cumsum(group)])
+    scores, labels = rng.normal(size=16), rng.integers(0, 3, 16)
+    labels[-1] = 2
+    smooth = lp.Approx("ndcg", alpha=1.0)
+
+    def value(perturbed):
+        return np.nan_to_num(smooth.value(perturbed, labels, group, per_query=True))
+
+    c = 1e-3
+    truth = -smooth.differentiate(Queries(labels, group), scores, dtype=np.float64)[0]
+    few = np.array([simultaneous_slope(value, scores, offsets, c=c, draws=1, iteration=m) for m in range(400)])
+    error = few.std(axis=0, ddof=1) / np.sqrt(len(few))
+    assert (np.abs(few.mean(axis=0) - truth) <= 4 * error + 1e-6).all()
+    # A quadratic has no third derivative, hence no bias at any c: the error goes on falling as 1/sqrt(draws).
+    matrix = rng.normal(size=(5, 5))
+
+    def quadratic(s):
+        return np.array([s @ matrix @ s])
+
+    there = rng.normal(size=5)
+    slope = simultaneous_slope(quadratic, there, np.array([0, 5]), c=0.7, draws=draws)
+    exact = (matrix + matrix.T) @ there
+    error = np.sqrt((exact @ exact - exact**2) / draws)  # of the other documents' slopes
+    assert (np.abs(slope - exact) <= 4 * error).all()
+    assert error.max() < 0.1 * np.abs(exact).max()
+
+
+def generated(queries=300, longest=30, seed=0):
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, longest, queries)
+    group[:3] = 0, 1, 2
+    return rng.normal(size=group.sum()), rng.integers(0, 4, group.sum()).astype(float), group
+
+
+OBJECTIVES = {"SPSA": lp.SPSA("ndcg@10", evaluations=4, seed=1), "FDSA": lp.FDSA("err@5")}
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_what_holds_whatever_the_data(name, monkeypatch):
+    monkeypatch.setattr("lambdaplug.queries.CHUNK_WORK", 1 << 14)  # many small tasks
+    objective = OBJECTIVES[name]
+    scores, labels, group = generated()
+    gradient, hessian = objective.gradients(scores, labels, group)
+    assert (hessian == 1).all()
+    queries = Queries(labels, group)
+    assert len(queries.tasks(objective.cutoff, objective.divisible)) > 5
+    for threads in (1, 2, 3):
+        np.testing.assert_array_equal(objective.differentiate(queries, scores, threads=threads), (gradient, hessian))
+    monkeypatch.setattr("lambdaplug.queries.CHUNK_WORK", 1 << 20)
+    np.testing.assert_array_equal(objective.gradients(scores, labels, group), (gradient, hessian))
+    for g in split(group, gradient):
+        assert not g[0].any() or g[0].std() == pytest.approx(1.0, rel=1e-5)
+    for twin in (copy.deepcopy(objective), pickle.loads(pickle.dumps(objective))):
+        assert repr(twin) == repr(objective)
+        np.testing.assert_array_equal(twin.gradients(scores, labels, group), (gradient, hessian))
+    weight = np.where(np.arange(len(group)) % 2, 2.0, 1.0)
+    twice = objective.gradients(scores, labels, group, weight)[0]
+    np.testing.assert_allclose(twice, gradient * np.repeat(weight, group), rtol=1e-6)
+    elsewhere = copy.copy(objective)
+    elsewhere.labels = type(lp.LambdaRank("map", labels=labels).labels)(labels)
+    np.testing.assert_array_equal(elsewhere.gradients(scores, 0 * labels, group), (gradient, hessian))
+    mixed = lp.Mixture([(0.5, objective), (0.5, lp.LambdaRank("map"))]).gradients(scores, labels, group)[0]
+    parts = 0.5 * gradient + 0.5 * lp.LambdaRank("map").gradients(scores, labels, group)[0]
+    np.testing.assert_allclose(mixed, parts, rtol=1e-4, atol=1e-6)
+    with pytest.raises(lp.LambdaplugError, match="weights must be one a query"):
+        objective.gradients(scores, labels, group, weight=np.arange(len(scores)))
+
+
+def test_draws_change_with_seed_and_iteration():
+    scores, labels, group = generated(queries=20)
+    objective = lp.SPSA("ndcg")
+    first = objective.gradients(scores, labels, group)[0]
+    assert not np.array_equal(first, objective.gradients(scores, labels, group, iteration=1)[0])
+    assert not np.array_equal(first, lp.SPSA("ndcg", seed=1).gradients(scores, labels, group)[0])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: lp.SPSA("ndcg", evaluations=3), "they come in pairs, so expected an even number, got 3"),
+        (lambda: lp.SPSA("ndcg", evaluations=0), "evaluations: expected an even number from 2 on"),
+        (lambda: lp.SPSA("ndcg", c=0), "c: expected a positive number"),
+        (lambda: lp.FDSA("ndcg", c=np.inf), "c: expected a positive number"),
+        (lambda: lp.SPSA("ndcg", c_decay=-1), "c_decay: expected a number from 0 on"),
+        (lambda: lp.SPSA("ndcg", seed=-1), "seed: expected a whole number from 0 on"),
+        (lambda: lp.SPSA("ndcg", normalize="max"), "normalize: expected"),
+        (lambda: lp.SPSA("ndcg", c=1e308).gradients([1e308, 0.0], [0, 1], [2]), "too large to be moved by c"),
+    ],
+)
+def test_what_cannot_be_perturbed_is_refused(make, message):
+    with pytest.raises(lp.LambdaplugError, match=message):
+        make()
+
+
+def test_objectives_say_what_they_are():
+    objective = lp.SPSA("map", evaluations=8, c=0.1, c_decay=0.2, seed=5, normalize="none")
+    assert repr(objective) == "SPSA('map', evaluations=8, c=0.1, c_decay=0.2, seed=5, normalize='none')"
+    assert repr(lp.FDSA("map", c=0.1)) == "FDSA('map', c=0.1)"
+
+
+DATA = lp.data.cubic(queries=150, documents=15, features=8, terms=10, noise=0.2)
+
+
+def train(host, objective, rounds, callbacks=(), threads=1):
+    if host == "LightGBM":
+        parameters = {"objective": objective, "num_threads": threads, "verbose": -1, "metric": "None", "num_leaves": 7}
+        data = lgb.Dataset(DATA.X, DATA.labels, group=DATA.group)
+        return lgb.train(parameters, data, rounds, callbacks=list(callbacks)).predict(DATA.X)
+    data = xgb.DMatrix(DATA.X, DATA.labels, qid=DATA.qid)
+    parameters = {"nthread": threads, "disable_default_eval_metric": 1, "base_score": 0.0, "max_depth": 3}
+    return xgb.train(parameters, data, rounds, obj=objective, callbacks=list(callbacks)).predict(data)
+
+
+@pytest.mark.parametrize("host", ["LightGBM", "XGBoost"])
+def test_boosters_learn_and_need_the_clock_for_spsa(host):
+    objective = lp.SPSA("ndcg@10", evaluations=8)
+    for changing in (objective, lp.Mixture([(1.0, objective)])):
+        with pytest.raises(Exception, match=r"callbacks=\[lp.callback\(objective\)\]"):
+            train(host, changing, 2)
+    scores = train(host, objective, 20, [lp.callback(objective)])
+    np.testing.assert_array_equal(scores, train(host, objective, 20, [lp.callback(objective)]))
+    seen = []
+
+    def by_hand(scores, _):
+        seen.append(len(seen))
+        return objective.gradients(scores, DATA.labels, DATA.group, iteration=seen[-1])
+
+    np.testing.assert_array_equal(scores, train(host, by_hand, 20))
+    plain = lp.evaluate("ndcg@10", DATA.labels, np.zeros(len(DATA.labels)), DATA.group)["ndcg@10"]
+    for found in (scores, train(host, lp.FDSA("ndcg@10"), 20)):
+        assert lp.evaluate("ndcg@10", DATA.labels, found, DATA.group)["ndcg@10"] > plain + 0.15
