@@ -150,32 +150,35 @@ def stage_kernel() -> Callable[..., None]:
             if graded and sigma * (top - scores[start + order[start + n - 1]]) <= fast_spread:
                 kinds[query - first] = GRADED
                 # Every document to its place, in rank order among those of the same gain.
-                count, rank = places[1, low : low + n], places[2, low : low + n]
+                count = places[1, low : low + n]
                 count[:] = 0
+                gain, upper, lower, scale = (
+                    rows[0, low : low + n],
+                    rows[1, low : low + n],
+                    rows[2, low : low + n],
+                    rows[3, low : low + n],
+                )
+                gain_to, upper_to, upper_rest = fast[1, padded:], fast[2, padded:], fast[3, padded:]
+                lower_to, lower_rest = fast[4, padded:], fast[5, padded:]
+                rank_to, scale_to = fast[6, padded:], fast[8, padded:]
+                least = gain[0]
                 for r in range(n):
-                    at = load(begin, start + load(order, start + r))
-                    rank[at + count[at]] = r
+                    row = load(order, start + r)
+                    at = np.uint64(load(begin, start + row))
+                    to = at + np.uint64(count[at])
                     count[at] += 1
-                for s in range(n):
-                    document[s] = load(order, start + rank[s])
-                for s in range(n):
-                    score[s] = load(scores, start + document[s])
-                to = fast[1, padded : padded + n]
-                gain = rows[0, low : low + n]
-                for s in range(n):
-                    to[s] = np.float32(load(gain, rank[s]) - gain[0])
-                for c in range(1, 2 if symmetric else 3):
-                    part = rows[c, low : low + n]
-                    to = fast[2 * c, padded : padded + n]
-                    rest = fast[2 * c + 1, padded : padded + n]
-                    for s in range(n):
-                        value = load(part, rank[s])
-                        to[s] = np.float32(value)
-                        rest[s] = np.float32(value - np.float32(value))
-                if not symmetric:
-                    for s in range(n):
-                        fast[6, padded + s] = rank[s]
-                        fast[8, padded + s] = rows[3, low + rank[s]]
+                    document[to] = row
+                    score[to] = load(scores, start + row)
+                    gain_to[to] = np.float32(load(gain, r) - least)
+                    value = load(upper, r)
+                    upper_to[to] = np.float32(value)
+                    upper_rest[to] = np.float32(value - np.float32(value))
+                    if not symmetric:
+                        value = load(lower, r)
+                        lower_to[to] = np.float32(value)
+                        lower_rest[to] = np.float32(value - np.float32(value))
+                        rank_to[to] = r
+                        scale_to[to] = load(scale, r)
             else:
                 document[:] = order[start : start + n]
                 for r in range(n):
@@ -184,21 +187,18 @@ def stage_kernel() -> Callable[..., None]:
                 for r in range(n):
                     beyond += sigma * (top - score[r]) > fast_spread
                 kinds[query - first] = WIDE if beyond > 0 else RANKED
-                gain = rows[0, low : low + n]
-                to = fast[1, padded : padded + n]
                 for r in range(n):  # only differences of gains matter: without their common part they fit float32
-                    to[r] = np.float32(gain[r] - gain[0])
+                    fast[1, padded + r] = np.float32(rows[0, low + r] - rows[0, low])
                 for c in range(1, 3):
                     part = rows[c, low : low + n]
-                    to = fast[2 * c, padded : padded + n]
-                    rest = fast[2 * c + 1, padded : padded + n]
+                    first_part, second_part = fast[2 * c, padded : padded + n], fast[2 * c + 1, padded : padded + n]
                     for r in range(n):
-                        to[r] = np.float32(part[r])
+                        first_part[r] = np.float32(part[r])
                     for r in range(n):
-                        rest[r] = np.float32(part[r] - to[r])
-            to = fast[0, padded : padded + n]
+                        second_part[r] = np.float32(part[r] - first_part[r])
+            powers = fast[0, padded : padded + n]
             for r in range(n):
-                to[r] = exponential(max(sigma * (score[r] - top), -80.0))
+                powers[r] = exponential(max(sigma * (score[r] - top), -80.0))
             if grade.size > 0:
                 for r in range(n):
                     fast[6, padded + r] = grade[start + document[r]]
@@ -208,12 +208,12 @@ def stage_kernel() -> Callable[..., None]:
             if tier.size > 0:
                 for r in range(n):
                     fast[8, padded + r] = tier[start + document[r]]
-            for c in range(9):
-                fast[c, padded + n : padded + n + PADDING] = np.float32(0.0)
             # Padding exerts no force: it is no better and no worse than anything, or, for a plain shape, infinitely far.
-            fast[0, padded + n : padded + n + PADDING] = np.float32(1.0 if grade.size > 0 else FAR)
-            if grade.size > 0:
-                fast[6, padded + n : padded + n + PADDING] = np.float32(np.nan)
+            for r in range(padded + n, padded + n + PADDING):
+                fast[0, r] = np.float32(1.0 if grade.size > 0 else FAR)
+                for c in range(1, 9):
+                    fast[c, r] = np.float32(0.0)
+                fast[6, r] = np.float32(np.nan if grade.size > 0 else 0.0)
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
 
