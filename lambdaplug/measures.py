@@ -96,6 +96,7 @@ class Measure:
     undefined: ClassVar[str] = "never"  # where the measure has no value
     gained: ClassVar[bool] = True  # the swap delta has the factor |gain_a - gain_b|
     symmetric: ClassVar[bool] = False  # swap writes the same into upper and lower
+    coarse: ClassVar[float] = 0  # the longest list for which float32 holds upper and lower well enough to subtract them
     scaled: ClassVar[bool] = False  # swap writes scale
     unlabelled: ClassVar[float] = 0.0  # gain of a document without a label; NaN where the functions tell it from 0
 
@@ -168,6 +169,10 @@ class Measure:
     def smooth(self) -> Callable[..., float] | None:
         """The measure in smooth positions, for lp.Approx; None where there is no such form. See the top of this file."""
         return None
+
+    def fine(self, discount: Array) -> bool:
+        """Whether upper_a - lower_b can be so much smaller than both that float32 would lose it in lists this long."""
+        return len(discount) > self.coarse
 
     def prepare(self, labels: Array, offsets: npt.NDArray[np.int64]) -> Prepared:
         """Everything about these labels that does not depend on scores."""
@@ -588,6 +593,7 @@ class MAP(_Relevance):
     relevant: float = 1
 
     name: ClassVar[str] = "map"
+    coarse: ClassVar[float] = 2000
     formula: ClassVar[str] = "mean over the relevant documents of the precision at their rank"
     undefined: ClassVar[str] = "nothing relevant"
 
@@ -675,6 +681,7 @@ class MRR(_Relevance):
     gains_only: bool = False
 
     name: ClassVar[str] = "mrr"
+    coarse: ClassVar[float] = np.inf
     formula: ClassVar[str] = "1 / rank of the first relevant document, 0 beyond k"
     undefined: ClassVar[str] = "nothing relevant"
 
@@ -747,6 +754,7 @@ class BPref(_Relevance):
     relevant: float = 1
 
     name: ClassVar[str] = "bpref"
+    coarse: ClassVar[float] = np.inf
     formula: ClassVar[str] = "mean over the relevant documents of 1 - share of nonrelevant ones above"
     undefined: ClassVar[str] = "nothing relevant, or nothing nonrelevant"
     unlabelled: ClassVar[float] = np.nan
@@ -938,6 +946,7 @@ class Pairs(Measure):
     """
 
     name: ClassVar[str] = "pairs"
+    coarse: ClassVar[float] = np.inf
     formula: ClassVar[str] = "rightly ordered pairs / pairs with different labels (RankNet)"
     undefined: ClassVar[str] = "all labels equal"
     gained: ClassVar[bool] = False

@@ -349,3 +349,15 @@ def test_a_data_set_is_prepared_once_whatever_the_threads(monkeypatch):
     for _ in range(3):
         lp.LambdaRank("ndcg", labels=labels).differentiate(queries, scores)
     assert len(calls) == 2
+
+
+def test_discounts_that_hardly_fall_are_subtracted_without_loss():
+    rng = np.random.default_rng(0)
+    measure = lp.NDCG(discount=[1000.0 - 1e-4 * rank for rank in range(200)])
+    queries = Queries(rng.integers(0, 5, 200).astype(float), [200])
+    scores = rng.normal(size=200)
+    objective = lp.LambdaRank(measure)
+    exact = objective.differentiate(queries, scores, exact=True, dtype=np.float64)
+    found = objective.differentiate(queries, scores, dtype=np.float64)
+    for f, e in zip(found, exact, strict=True):
+        np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max())

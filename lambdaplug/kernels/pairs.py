@@ -13,7 +13,7 @@ Three things keep float32 honest:
 
 - exp(s_i - s_max) is taken once a document, in float64. A query whose scores spread so far that products of it would
   underflow goes through the exact loop, in float64 with one exp a pair.
-- upper_i - lower_j is a difference of nearly equal numbers deep in the list, so each is kept as a sum of two float32.
+- where upper_i - lower_j is a difference of nearly equal numbers, each is kept as a sum of two float32.
 - sums run over short blocks and are then added in float64.
 """
 
@@ -48,6 +48,7 @@ class PairShape(NamedTuple):
     gained: bool = True  # |delta| has the factor |gain_i - gain_j|
     plain: bool = False  # the gains alone tell which document is better, every document is in pairs, and no tiers
     symmetric: bool = False  # upper and lower are the same, so that it does not matter which document ranks higher
+    fine: bool = True  # upper - lower is so much smaller than both that they are kept in two parts
     scaled: bool = False  # |delta| has a factor of the upper document
     weighted: bool = False  # documents carry weights
     tiered: bool = False  # only pairs of the same tier
@@ -76,7 +77,7 @@ def pair_size(
     It is positive where the upper document is.
     """
     gain_i, upper_i, upper_rest_i, grade_i, factor_i, tier_i = row
-    size = distance(upper_i, upper_rest_i, lower, lower_rest)
+    size = distance(upper_i, upper_rest_i, lower, lower_rest) if shape.fine else abs(upper_i - lower)
     if shape.plain:
         better = gain_i > gain
         size *= gain_i - gain
@@ -106,7 +107,7 @@ def exponential(x: float) -> Any:
 
 @functools.cache
 def stage_kernel() -> Callable[..., None]:
-    """``kernel(scores, grade, begin, symmetric, weight, tier, sigma, fast_spread, offsets, first, last, order, ...)``.
+    """``kernel(scores, grade, begin, symmetric, fine, weight, tier, sigma, fast_spread, offsets, first, last, order, ...)``.
 
     Derives ``fast`` (float32, each query padded) from ``rows`` (float64, in rank order). It is a kernel of its own
     because the pair kernel may only ``load`` what no store in the same function has written. ``weight`` and ``tier`` may
@@ -121,6 +122,7 @@ def stage_kernel() -> Callable[..., None]:
         grade: Any,
         begin: Any,
         symmetric: bool,
+        fine: bool,
         weight: Any,
         tier: Any,
         sigma: float,
@@ -172,11 +174,13 @@ def stage_kernel() -> Callable[..., None]:
                     gain_to[to] = np.float32(load(gain, r) - least)
                     value = load(upper, r)
                     upper_to[to] = np.float32(value)
-                    upper_rest[to] = np.float32(value - np.float32(value))
+                    if fine:
+                        upper_rest[to] = np.float32(value - np.float32(value))
                     if not symmetric:
                         value = load(lower, r)
                         lower_to[to] = np.float32(value)
-                        lower_rest[to] = np.float32(value - np.float32(value))
+                        if fine:
+                            lower_rest[to] = np.float32(value - np.float32(value))
                         rank_to[to] = r
                         scale_to[to] = load(scale, r)
             else:
@@ -225,7 +229,7 @@ def pair_kernel(
     """Specialise the kernel; its arguments are those of ``stage_kernel`` and what it computed."""
     cost32 = inlinable(fast_cost)
     cost64 = inlinable(exact_cost)
-    gained, plain, symmetric, scaled, weighted, tiered, shifted = shape
+    gained, plain, symmetric, fine, scaled, weighted, tiered, shifted = shape
     stamp = sources_stamp()
 
     def kernel(
@@ -342,25 +346,40 @@ def pair_kernel(
                                     e_j, gain_j = load(e, j), load(gain, j)
                                     upper_j, upper_rest_j = load(upper, j), load(upper_rest, j)
                                     size_i, size_k = gain_i - gain_j, gain_k - gain_j
-                                    if symmetric:
+                                    if symmetric and fine:
                                         size_i *= distance(upper_i, upper_rest_i, upper_j, upper_rest_j)
                                         size_k *= distance(upper_k, upper_rest_k, upper_j, upper_rest_j)
+                                    elif symmetric:
+                                        size_i *= abs(upper_i - upper_j)
+                                        size_k *= abs(upper_k - upper_j)
                                     else:
-                                        lower_j, lower_rest_j = load(lower, j), load(lower_rest, j)
-                                        rank_j = load(grade32, j)
+                                        lower_j, rank_j = load(lower, j), load(grade32, j)
                                         above_i, above_k = rank_i < rank_j, rank_k < rank_j
-                                        size_i *= distance(
+                                        over_i, under_i = (
                                             upper_i if above_i else upper_j,
-                                            upper_rest_i if above_i else upper_rest_j,
                                             lower_j if above_i else lower_i,
-                                            lower_rest_j if above_i else lower_rest_i,
                                         )
-                                        size_k *= distance(
+                                        over_k, under_k = (
                                             upper_k if above_k else upper_j,
-                                            upper_rest_k if above_k else upper_rest_j,
                                             lower_j if above_k else lower_k,
-                                            lower_rest_j if above_k else lower_rest_k,
                                         )
+                                        if fine:
+                                            lower_rest_j = load(lower_rest, j)
+                                            size_i *= distance(
+                                                over_i,
+                                                upper_rest_i if above_i else upper_rest_j,
+                                                under_i,
+                                                lower_rest_j if above_i else lower_rest_i,
+                                            )
+                                            size_k *= distance(
+                                                over_k,
+                                                upper_rest_k if above_k else upper_rest_j,
+                                                under_k,
+                                                lower_rest_j if above_k else lower_rest_k,
+                                            )
+                                        else:
+                                            size_i *= abs(over_i - under_i)
+                                            size_k *= abs(over_k - under_k)
                                         if scaled:
                                             scale_j = load(tier32, j)
                                             size_i *= scale_i if above_i else scale_j

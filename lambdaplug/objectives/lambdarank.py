@@ -109,19 +109,21 @@ class LambdaRank(Objective):
 
         return queries.memo((self.measure, self.labels, self.ignore_zero), prepare)
 
-    def graded(self, queries: Queries) -> tuple[bool, npt.NDArray[np.int32]]:
-        """Whether the gains alone tell which document is better; where each one's gain begins in a list by gain."""
+    def graded(self, queries: Queries) -> tuple[bool, bool, npt.NDArray[np.int32]]:
+        """Whether the gains alone tell which document is better; whether deltas are fine; where each one's gain begins
+        in a list by falling gain."""
 
-        def sort() -> tuple[bool, npt.NDArray[np.int32]]:
-            gain, grade, *_ = self.prepared(queries)
+        def sort() -> tuple[bool, bool, npt.NDArray[np.int32]]:
+            gain, grade, _, discount, _ = self.prepared(queries)
+            fine = self.measure.fine(discount)
             if not self.measure.gained or np.isnan(gain).any():
-                return False, NOWHERE
+                return False, fine, NOWHERE
             order, longest = row_order(queries.offsets), int(queries.sizes.max(initial=0))
             buffers = np.empty((2, longest)), np.empty((2, longest), np.int32)
             rank_kernel()(gain, queries.offsets, 0, len(queries), order, *buffers)
             begin = np.empty(len(gain), np.int32)
             plain = level_kernel()(gain, grade, queries.offsets, order, begin)
-            return plain, begin if plain and self.cutoff is None else NOWHERE
+            return plain, fine, begin if plain and self.cutoff is None else NOWHERE
 
         return queries.memo(("graded", self.measure, self.labels, self.ignore_zero), sort)
 
@@ -138,13 +140,14 @@ class LambdaRank(Objective):
         """With ``tier``, one a row: of the pairs whose two rows have the same."""
         queries, scores, first, last = ranking.queries, ranking.scores, task.first, task.last
         gain, grade, norm, discount, k = self.prepared(queries)
-        plain, begin = self.graded(queries)
+        plain, fine, begin = self.graded(queries)
         measure, shifted = self.measure, self.cost.shift != 1.0
         weight = EMPTY if queries.document_weight is None else queries.document_weight
         shape = PairShape(
             gained=measure.gained,
             plain=plain and not shifted and not tier.size,
             symmetric=measure.symmetric,
+            fine=fine,
             scaled=measure.scaled,
             weighted=weight.size > 0,
             tiered=tier.size > 0,
@@ -160,7 +163,8 @@ class LambdaRank(Objective):
         staged: tuple[Any, ...] = (cuts, rows, fast, places, kinds)
         swap_kernel(self.measure.swap_rows())(gain, discount, k, norm, *ranked, rows, cuts)
         stage_kernel()(
-            *(scores, EMPTY if shape.plain else grade, begin if shape.plain else NOWHERE, shape.symmetric),
+            *(scores, EMPTY if shape.plain else grade, begin if shape.plain else NOWHERE),
+            *(shape.symmetric, shape.fine),
             *(weight, tier, self.sigma, spread, *ranked, *staged),
         )
         pair_kernel(self.cost.fast, self.cost.exact, shape)(
