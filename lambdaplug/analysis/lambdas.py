@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from ..errors import LambdaplugError
 from ..evaluation import per_query_values
-from ..kernels import count_kernel, swap_kernel
 from ..measures import Measure, as_measure
 from ..objectives import LambdaRank, Objective
+from ..objectives.base import Ranking, Scratch
 from ..queries import Array, Queries, vector
 
 __all__ = [
@@ -66,8 +66,10 @@ def force_by_label(
     >>> {level: round(share, 3) for level, share in shares.items()}
     {0.0: 0.463, 1.0: 0.537}
     """
-    if not isinstance(objective, LambdaRank) or objective.labels is not None:
-        raise LambdaplugError(f"force_by_label: expected a LambdaRank of the data set's own labels, got {objective!r}.")
+    if not isinstance(objective, LambdaRank) or objective.labels is not None or not objective.construction.pairwise:
+        raise LambdaplugError(
+            f"force_by_label: expected a LambdaRank of pairs and of the data set's own labels, got {objective!r}."
+        )
     raw = copy.copy(objective)
     raw.std = raw.unit = False  # each pass would be divided by a standard deviation of its own
     values = vector(labels, "labels")
@@ -126,6 +128,8 @@ def effective_pairs(
 ) -> npt.NDArray[np.int64]:
     """The number of pairs of each query that exert a force. Few of them, little to learn from.
 
+    Of whatever construction; one that acts on single documents (``"discrete_bounded"``) has no pairs, and is refused.
+
     >>> [int(effective_pairs(LambdaRank(name), [3, 2, 1], [0, 1, 0], [3]).sum()) for name in ("ndcg", "mrr")]
     [2, 2]
     """
@@ -135,13 +139,11 @@ def effective_pairs(
         )
     queries = Queries(labels, group)
     values = vector(scores, "scores")
-    order = queries.rank(values, 1)
-    gain, grade, norm, discount, k = objective.prepared(queries)
-    rows = np.zeros((4, len(values)))
-    cuts, counts = np.zeros(len(queries), dtype=np.int64), np.zeros(len(queries), dtype=np.int64)
-    offsets = queries.offsets
-    swap_kernel(objective.measure.swap_rows())(gain, discount, k, norm, offsets, 0, len(queries), order, rows, cuts)
-    count_kernel()(grade, objective.measure.gained, offsets, order, cuts, rows, counts)
+    ranking = Ranking(queries, values, queries.rank(values, 1))
+    counts = np.zeros(len(queries), dtype=np.int64)
+    for task in queries.tasks(None, divisible=False):
+        gradient, hessian = np.zeros((2, int(queries.offsets[task.last] - queries.offsets[task.first])))
+        objective.construction.accumulate(objective, ranking, task, Scratch(), 1.0, gradient, hessian, counts=counts)
     return counts
 
 

@@ -1,7 +1,16 @@
 """Compiled loops: the only place that imports Numba. They know arrays; what the numbers mean is decided elsewhere."""
 
-from .compiling import inlinable
-from .counting import count_kernel
+from .compiling import foreign, inlinable, try_compiling
+from .constructions import (
+    LIST_PADDING,
+    LIST_ROWS,
+    LIST_ROWS32,
+    PairDelta,
+    construction_kernel,
+    delta_kernel,
+    list_kernel,
+    move_kernel,
+)
 from .finishing import finish_kernel, shape_kernel
 from .measuring import norm_kernel, swap_kernel, value_kernel
 from .pairs import FAST_SPREAD, FLOAT32_ROWS, FLOAT64_ROWS, PADDING, PairShape, pair_kernel, stage_kernel
@@ -12,12 +21,20 @@ __all__ = [
     "FAST_SPREAD",
     "FLOAT32_ROWS",
     "FLOAT64_ROWS",
+    "LIST_PADDING",
+    "LIST_ROWS",
+    "LIST_ROWS32",
     "PADDING",
+    "PairDelta",
     "PairShape",
-    "count_kernel",
+    "construction_kernel",
+    "delta_kernel",
     "finish_kernel",
+    "foreign",
     "get_num_threads",
     "inlinable",
+    "list_kernel",
+    "move_kernel",
     "norm_kernel",
     "pair_kernel",
     "rank_kernel",
@@ -26,5 +43,6 @@ __all__ = [
     "shape_kernel",
     "stage_kernel",
     "swap_kernel",
+    "try_compiling",
     "value_kernel",
 ]
