@@ -19,14 +19,15 @@ __all__ = [
     "LIST_ROWS",
     "LIST_ROWS32",
     "PairDelta",
-    "construction_kernel",
     "delta_kernel",
+    "exact_pairs_kernel",
+    "fast_pairs_kernel",
     "list_kernel",
     "move_kernel",
 ]
 
 LIST_ROWS = 10  # float64: gain, upper, lower, scale | score, grade, weight, tier | gradient, hessian
-LIST_ROWS32 = 5  # float32: exp, grade | size, gradient, hessian
+LIST_ROWS32 = 5  # float32: exp, grade | what the pair weighs, gradient, hessian
 LIST_PADDING = 8  # float32 lanes of a 256-bit register: the loop's remainder runs on padding instead of one by one
 ROW_BLOCK = 128
 COLUMN_BLOCK = np.uint64(512)
@@ -48,11 +49,11 @@ class PairDelta(NamedTuple):
 
 
 @functools.cache
-def list_kernel() -> Callable[..., None]:
-    """``kernel(scores, grade, weight, tier, sigma, offsets, first, last, order, rows, fast)``: queries as ranked lists.
+def list_kernel() -> Callable[..., int]:
+    """``kernel(scores, grade, weight, tier, sigma, spread, offsets, first, last, order, rows, fast, wide) -> wide ones``.
 
-    Fills what the construction kernel only reads; a kernel of its own, so that it can promise that (see ``load``).
-    ``weight`` and ``tier`` may be empty.
+    Queries as ranked lists: fills what the pair kernels only read; a kernel of its own, so that they can promise that
+    (see ``load``). ``weight`` and ``tier`` may be empty. ``wide``: queries whose scores spread over more than ``spread``.
     """
     stamp = sources_stamp()
 
@@ -62,14 +63,17 @@ def list_kernel() -> Callable[..., None]:
         weight: Any,
         tier: Any,
         sigma: float,
+        spread: float,
         offsets: Any,
         first: int,
         last: int,
         order: Any,
         rows: Any,
         fast: Any,
-    ) -> None:
+        wide: Any,
+    ) -> int:
         _ = stamp
+        count = 0
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
@@ -87,27 +91,108 @@ def list_kernel() -> Callable[..., None]:
                 fast[0, to] = 1.0
                 fast[1, to] = np.nan  # neither above nor below any grade: no force
                 fast[2, to] = 0.0
+            range_of_scores = sigma * (rows[4, low] - rows[4, low + n - 1]) if n > 0 else 0.0
+            wide[query - first] = not range_of_scores <= spread
+            count += 1 if wide[query - first] else 0
+        return count
 
     return compile_kernel(kernel)
 
 
 @functools.cache
-def construction_kernel(
-    pair: PairDelta, fast_cost: Callable[..., tuple[float, float]], exact_cost: Callable[..., tuple[float, float]]
-) -> Callable[..., int]:
-    """Forces and hessians of pairs.
+def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> Callable[..., int]:
+    """Forces and hessians of the pairs of ``wide`` queries, in float64.
 
-    ``rows`` and ``cuts`` come from the swap kernel, ``rows`` and ``fast`` from the list kernel; ``frozen`` is ``rows`` once
+    ``rows`` and ``cuts`` come from the swap kernel, ``rows`` and ``wide`` from the list kernel; ``frozen`` is ``rows`` once
     more, not writeable. Of a query's pairs at most ``window`` ranks apart, each weighs |delta|, but at least ``floor``.
-    Queries whose scores spread over more than ``fast_spread`` are worked out in float64. ``counts``, one a query or
-    empty: pairs that weigh anything; only counted in float64. Returns the first query with a result that is not finite,
+    ``counts``, one a query or empty: how many weigh anything. Returns the first query with a result that is not finite,
     or -1.
     """
     begin = inlinable(pair.begin)
     delta = inlinable(pair.delta)
+    cost64 = inlinable(cost)
+    stamp = sources_stamp()
+
+    def kernel(
+        sigma: float,
+        shift: float,
+        coefficient: float,
+        floor: float,
+        window: int,
+        norm: Any,
+        offsets: Any,
+        first: int,
+        last: int,
+        order: Any,
+        cuts: Any,
+        wide: Any,
+        rows: Any,
+        frozen: Any,
+        gradient: Any,
+        hessian: Any,
+        counts: Any,
+    ) -> int:
+        _ = stamp
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            if norm[query] == 0.0 or n < 2 or not wide[query - first]:
+                continue
+            low = start - offsets[first]
+            high = low + n
+            cut = cuts[query - first]
+            least = floor / norm[query]
+            ranked, still = rows[0, low:high], frozen[0, low:high]
+            score, grade, weight, tier = rows[4, low:high], rows[5, low:high], rows[6, low:high], rows[7, low:high]
+            gradient64, hessian64 = rows[8, low:high], rows[9, low:high]
+            for r in range(n):
+                gradient64[r] = 0.0
+                hessian64[r] = 0.0
+            state = begin(ranked, still, rows[1, low:high], rows[2, low:high], rows[3, low:high])
+            count = 0
+            for i in range(n - 1 if least > 0.0 else cut):
+                for j in range(i + 1, min(n, i + 1 + window)):
+                    better = grade[i] > grade[j]
+                    if not (better or grade[i] < grade[j]) or tier[i] != tier[j]:
+                        continue
+                    size = abs(delta(ranked, still, state, i, j)) if i < cut else 0.0
+                    size = least if size < least else size
+                    if size == 0.0:
+                        continue
+                    count += 1
+                    size *= weight[i] * weight[j]
+                    margin = sigma * (score[i] - score[j])
+                    push, bend = cost64(margin if better else -margin, shift)
+                    push *= size if better else -size
+                    bend *= size
+                    gradient64[i] -= push
+                    gradient64[j] += push
+                    hessian64[i] += bend
+                    hessian64[j] += bend
+            if counts.size > 0:
+                counts[query] = count
+            if not give_back(
+                order[start : start + n],
+                coefficient * norm[query] * sigma,
+                sigma,
+                gradient64,
+                hessian64,
+                gradient[low:high],
+                hessian[low:high],
+            ):
+                return int(query)
+        return -1
+
+    return compile_kernel(kernel)
+
+
+@functools.cache
+def fast_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> Callable[..., int]:
+    """The same for the other queries, in float32 from ``fast``; ``plain``: without weights and tiers."""
+    begin = inlinable(pair.begin)
+    delta = inlinable(pair.delta)
     costly = pair.costly
-    cost32 = inlinable(fast_cost)
-    cost64 = inlinable(exact_cost)
+    cost32 = inlinable(cost)
     stamp = sources_stamp()
 
     def kernel(
@@ -117,19 +202,18 @@ def construction_kernel(
         coefficient: float,
         floor: float,
         window: int,
-        fast_spread: float,
         norm: Any,
         offsets: Any,
         first: int,
         last: int,
         order: Any,
         cuts: Any,
+        wide: Any,
         rows: Any,
         frozen: Any,
         fast: Any,
         gradient: Any,
         hessian: Any,
-        counts: Any,
     ) -> int:
         _ = stamp
         zero = np.float32(0.0)
@@ -137,110 +221,96 @@ def construction_kernel(
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
-            if norm[query] == 0.0 or n < 2:
+            if norm[query] == 0.0 or n < 2 or wide[query - first]:
                 continue
             low = start - offsets[first]
             high = low + n
             cut = cuts[query - first]
-            least = floor / norm[query]
-            end = n - 1 if least > 0.0 else cut
+            least = np.float32(floor / norm[query])
+            floor32 = least if plain else zero
+            end = n - 1 if least > zero else cut
             ranked, still = rows[0, low:high], frozen[0, low:high]
-            score, grade, weight, tier = rows[4, low:high], rows[5, low:high], rows[6, low:high], rows[7, low:high]
+            grade, weight, tier = rows[5, low:high], rows[6, low:high], rows[7, low:high]
             gradient64, hessian64 = rows[8, low:high], rows[9, low:high]
-            gradient64[:] = 0.0
-            hessian64[:] = 0.0
-            state = begin(ranked, still, rows[1, low:high], rows[2, low:high], rows[3, low:high])
-            if not (sigma * (score[0] - score[n - 1]) <= fast_spread):
-                count = 0
-                for i in range(end):
-                    for j in range(i + 1, min(n, i + 1 + window)):
-                        better = grade[i] > grade[j]
-                        if not (better or grade[i] < grade[j]) or tier[i] != tier[j]:
-                            continue
-                        size = abs(delta(ranked, still, state, i, j)) if i < cut else 0.0
-                        size = least if size < least else size
-                        if size == 0.0:
-                            continue
-                        count += 1
-                        size *= weight[i] * weight[j]
-                        margin = sigma * (score[i] - score[j])
-                        push, bend = cost64(margin if better else -margin, shift)
-                        push *= size if better else -size
-                        bend *= size
-                        gradient64[i] -= push
-                        gradient64[j] += push
-                        hessian64[i] += bend
-                        hessian64[j] += bend
-                if counts.size > 0:
-                    counts[query] = count
-            else:
-                padded = low + LIST_PADDING * (query - first)
-                exponential, grade32 = fast[0, padded:], fast[1, padded:]
-                size32, gradient32, hessian32 = fast[2, padded:], fast[3, padded:], fast[4, padded:]
-                least32 = np.float32(least)
-                for r in range(n + LIST_PADDING):
-                    gradient32[r] = zero
-                    hessian32[r] = zero
-                for i in range(end):
-                    stop = min(n, i + 1 + window)
-                    if i >= cut:
-                        for j in range(i + 1, stop):
-                            size32[j] = zero
-                    elif costly:
-                        for j in range(i + 1, stop):
-                            if grade[i] > grade[j] or grade[i] < grade[j]:
-                                size32[j] = abs(delta(ranked, still, state, i, j))
-                    else:
-                        j = i + 1
-                        while j < stop:
-                            size32[j] = abs(delta(ranked, still, state, i, j))
-                            j += 1
-                    if not plain:
-                        for j in range(i + 1, stop):
-                            size = max(size32[j], least32) * (weight[i] * weight[j])
-                            size32[j] = size if tier[i] == tier[j] else 0.0
-                    floor32 = least32 if plain else zero
-                    for j in range(stop, min(stop + LIST_PADDING, n)):
-                        size32[j] = zero  # a window's padding is other documents
-                    e_i, grade_i = load(exponential, np.uint64(i)), load(grade32, np.uint64(i))
-                    column, edge = np.uint64(i + 1), np.uint64(stop)
-                    while column < edge:
-                        length = min(COLUMN_BLOCK, edge - column)
-                        gradient_sum = zero
-                        hessian_sum = zero
-                        for j in range(column, column + ((length + LANES) & ~LANES)):
-                            e_j, grade_j = load(exponential, j), load(grade32, j)
-                            better = grade_i > grade_j
-                            weighs = size32[j]
-                            weighs = floor32 if weighs < floor32 else weighs
-                            weighs = weighs if better or grade_i < grade_j else zero
-                            force, curvature = cost32(e_i if better else e_j, e_j if better else e_i, shift32)
-                            force *= weighs
-                            curvature *= weighs
-                            force = force if better else -force
-                            gradient_sum -= force
-                            hessian_sum += curvature
-                            gradient32[j] += force
-                            hessian32[j] += curvature
-                        gradient64[i] += gradient_sum
-                        hessian64[i] += hessian_sum
-                        column += length
-                    if (i + 1) % ROW_BLOCK == 0 or i + 1 == end:
-                        for j in range(n):
-                            gradient64[j] += gradient32[j]
-                            hessian64[j] += hessian32[j]
-                            gradient32[j] = zero
-                            hessian32[j] = zero
-            unit = coefficient * norm[query] * sigma
+            padded = low + LIST_PADDING * (query - first)
+            exponential, grade32 = fast[0, padded:], fast[1, padded:]
+            size32, gradient32, hessian32 = fast[2, padded:], fast[3, padded:], fast[4, padded:]
             for r in range(n):
-                if not (np.isfinite(gradient64[r]) and np.isfinite(hessian64[r])):
-                    return int(query)
-                document = low + order[start + r]
-                gradient[document] += unit * gradient64[r]
-                hessian[document] += unit * sigma * hessian64[r]
+                gradient64[r] = 0.0
+                hessian64[r] = 0.0
+            for r in range(n + LIST_PADDING):
+                gradient32[r] = zero
+                hessian32[r] = zero
+            state = begin(ranked, still, rows[1, low:high], rows[2, low:high], rows[3, low:high])
+            for i in range(end):
+                stop = min(n, i + 1 + window)
+                j = i + 1
+                while j < stop:  # not a range, of whose numbers LLVM does not see that they are not negative
+                    ordered = not costly or grade[i] > grade[j] or grade[i] < grade[j]
+                    size32[j] = abs(delta(ranked, still, state, i, j)) if i < cut and ordered else zero
+                    j += 1
+                if not plain:
+                    for j in range(i + 1, stop):
+                        size = size32[j]
+                        size = (least if size < least else size) * weight[i] * weight[j]
+                        size32[j] = size if tier[i] == tier[j] else 0.0
+                for j in range(stop, min(stop + LIST_PADDING, n)):
+                    size32[j] = zero  # a window's padding is other documents
+                e_i, grade_i = load(exponential, np.uint64(i)), load(grade32, np.uint64(i))
+                column, edge = np.uint64(i + 1), np.uint64(stop)
+                while column < edge:
+                    length = min(COLUMN_BLOCK, edge - column)
+                    gradient_sum = zero
+                    hessian_sum = zero
+                    for j in range(column, column + ((length + LANES) & ~LANES)):
+                        e_j, grade_j = load(exponential, j), load(grade32, j)
+                        better = grade_i > grade_j
+                        weighs = size32[j]
+                        weighs = floor32 if weighs < floor32 else weighs
+                        weighs = weighs if better or grade_i < grade_j else zero
+                        force, curvature = cost32(e_i if better else e_j, e_j if better else e_i, shift32)
+                        force *= weighs
+                        curvature *= weighs
+                        force = force if better else -force
+                        gradient_sum -= force
+                        hessian_sum += curvature
+                        gradient32[j] += force
+                        hessian32[j] += curvature
+                    gradient64[i] += gradient_sum
+                    hessian64[i] += hessian_sum
+                    column += length
+                if (i + 1) % ROW_BLOCK == 0 or i + 1 == end:
+                    for j in range(n):
+                        gradient64[j] += gradient32[j]
+                        hessian64[j] += hessian32[j]
+                        gradient32[j] = zero
+                        hessian32[j] = zero
+            if not give_back(
+                order[start : start + n],
+                coefficient * norm[query] * sigma,
+                sigma,
+                gradient64,
+                hessian64,
+                gradient[low:high],
+                hessian[low:high],
+            ):
+                return int(query)
         return -1
 
     return compile_kernel(kernel, fastmath=REDUCE)
+
+
+@inlinable
+def give_back(
+    order: Any, unit: float, sigma: float, gradient64: Any, hessian64: Any, gradient: Any, hessian: Any
+) -> bool:
+    """Add a query's sums, which are in rank order, to the results of its rows; False if one is not finite."""
+    for r in range(len(order)):
+        if not (np.isfinite(gradient64[r]) and np.isfinite(hessian64[r])):
+            return False
+        gradient[order[r]] += unit * gradient64[r]
+        hessian[order[r]] += unit * sigma * hessian64[r]
+    return True
 
 
 @functools.cache

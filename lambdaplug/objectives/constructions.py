@@ -22,7 +22,8 @@ from ..kernels import (
     LIST_PADDING,
     LIST_ROWS,
     LIST_ROWS32,
-    construction_kernel,
+    exact_pairs_kernel,
+    fast_pairs_kernel,
     list_kernel,
     move_kernel,
     swap_kernel,
@@ -132,35 +133,26 @@ class RankNetWeightPairs(Construction):
         rows = scratch.array("list rows", (LIST_ROWS, len(gradient)))
         fast = scratch.array("list fast", (LIST_ROWS32, len(gradient) + LIST_PADDING * (count + 1)), np.float32)
         cuts = scratch.array("list cuts", (count,), np.int64)
+        wide = scratch.array("list wide", (count,), np.bool_)
         frozen = rows.view()
         frozen.setflags(write=False)
         fast_cost, exact_cost, shift = self.formulas(objective.cost)
         reach = int(queries.sizes.max(initial=0)) if self.reach is None else self.reach
-        exact = ranking.exact or self.reach is not None or not self.costed or counts.size > 0
+        exact = ranking.exact or self.reach is not None or counts.size > 0
         if isinstance(measure, Custom) and measure.brute_force:
             _warn_of_work(queries, measure, reach)
-        ranked = queries.offsets, task.first, task.last, ranking.order
+        sigma, delta = objective.sigma, measure.pair_delta()
+        ranked: tuple[Any, ...] = queries.offsets, task.first, task.last, ranking.order
         swap_kernel(measure.swap_rows())(gain, discount, k, norm, *ranked, rows, cuts)
-        list_kernel()(ranking.scores, grade, weight, tier, objective.sigma, *ranked, rows, fast)
-        query = measure.run(
-            construction_kernel(measure.pair_delta(), fast_cost, exact_cost),
-            weight.size == 0 and tier.size == 0,
-            objective.sigma,
-            shift,
-            coefficient,
-            self.least,
-            reach,
-            -1.0 if exact else FAST_SPREAD,
-            norm,
-            *ranked,
-            cuts,
-            rows,
-            frozen,
-            fast,
-            gradient,
-            hessian,
-            counts,
-        )
+        spread = -1.0 if exact else FAST_SPREAD
+        exact_ones = list_kernel()(ranking.scores, grade, weight, tier, sigma, spread, *ranked, rows, fast, wide)
+        pairs: tuple[Any, ...] = sigma, shift, coefficient, self.least, reach, norm, *ranked, cuts, wide, rows, frozen
+        query = -1
+        if exact_ones < count:
+            kernel = fast_pairs_kernel(delta, fast_cost)
+            query = measure.run(kernel, weight.size == tier.size == 0, *pairs, fast, gradient, hessian)
+        if exact_ones > 0 and query < 0:
+            query = measure.run(exact_pairs_kernel(delta, exact_cost), *pairs, gradient, hessian, counts)
         _check(objective, query, "exchanging two documents")
 
 
