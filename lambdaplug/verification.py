@@ -66,8 +66,10 @@ def verify(
     ``labels`` are the label values to draw from; default 0, 1, 2, 3, 4, or what the measure takes. The lists come with
     many ties and in growing length, so the counter-example reported first is a short one.
 
-    >>> verify("map", trials=50)
-    map: the delta equals the swap in all 515 pairs (largest difference 2.2e-16).
+    >>> verify("p@3")
+    p@3: the delta equals the swap in all 1848 pairs (largest difference 5.6e-17).
+    >>> verify("map").ok
+    True
     """
     kind = as_measure(measure)
     values = _label_values(kind) if labels is None else np.asarray(labels, dtype=np.float64).ravel()
