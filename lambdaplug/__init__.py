@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from . import analysis, data, hosts
 from .comparison import compare, leaderboard
 from .costs import RankNet, Sigmoid
+from .custom import custom
 from .errors import LambdaplugError, LambdaplugWarning
 from .evaluation import evaluate, metric
 from .folds import query_folds
@@ -12,8 +13,9 @@ from .hosts.callback import callback
 from .hosts.recorder import record
 from .kernels import set_num_threads
 from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, Pairs, Precision, Recall
-from .objectives import FDSA, SPSA, Approx, Graded, LambdaRank, Mixture, interpolate
+from .objectives import FDSA, SPSA, Approx, Graded, LambdaRank, Mixture, constructions, interpolate
 from .schedules import cosine, exponential, guard, join, linear, on_plateau, step
+from .verification import verify
 from .version import __version__
 
 if TYPE_CHECKING:
@@ -49,7 +51,9 @@ __all__ = [
     "analysis",
     "callback",
     "compare",
+    "constructions",
     "cosine",
+    "custom",
     "data",
     "evaluate",
     "exponential",
@@ -64,6 +68,7 @@ __all__ = [
     "record",
     "set_num_threads",
     "step",
+    "verify",
 ]
 
 _NEEDS_HOST = {"LGBMRanker": "lightgbm", "XGBRanker": "xgboost"}

@@ -168,11 +168,15 @@ def per_query_values(
             rows = queries.offsets, task.first, task.last, order, gains
             for kind, (gain, _, _, discount, k), out in zip(measures, prepared, values, strict=True):
                 if ties == "stable":
-                    value_kernel(kind.value)(gain, discount, k, *rows, out)
+                    kind.run(value_kernel(kind.value), gain, discount, k, *rows, out)
                 else:
                     tied[kind](gain, ranked, ties != "worst", discount, k, *rows, ends, out)
 
     run_tasks(work, queries.tasks(1), threads)
+    for kind, p, value in zip(measures, prepared, values, strict=True):
+        wrong = np.flatnonzero(~np.isfinite(value) & (p.norm != 0.0))
+        if len(wrong):
+            raise LambdaplugError(f"{kind!r}: the value of query {wrong[0]} is {value[wrong[0]]}: it must be finite.")
     filler = np.nan if empty == "skip" else float(empty)
     return [np.where(p.norm == 0.0, filler, value * p.norm) for p, value in zip(prepared, values, strict=True)]
 

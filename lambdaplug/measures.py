@@ -40,13 +40,13 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import inlinable, norm_kernel, rank_kernel, swap_kernel
+from .kernels import PairDelta, delta_kernel, inlinable, norm_kernel, rank_kernel, swap_kernel
 from .rows import levels, row_order
 
 __all__ = [
@@ -66,6 +66,7 @@ __all__ = [
     "Recall",
     "as_measure",
     "as_measures",
+    "query_deltas",
     "registered",
     "swap_deltas",
 ]
@@ -73,6 +74,8 @@ __all__ = [
 Array: TypeAlias = npt.NDArray[np.float64]
 Gain: TypeAlias = str | Sequence[float] | Callable[[float], float]
 Discount: TypeAlias = str | Sequence[float] | Callable[[int], float]
+
+T = TypeVar("T")
 
 _REGISTRY: dict[str, type["Measure"]] = {}
 
@@ -99,6 +102,8 @@ class Measure:
     coarse: ClassVar[float] = 0  # the longest list for which float32 holds upper and lower well enough to subtract them
     scaled: ClassVar[bool] = False  # swap writes scale
     unlabelled: ClassVar[float] = 0.0  # gain of a document without a label; NaN where the functions tell it from 0
+    by_rows: ClassVar[bool] = True  # the swap delta has the form above; if not, pair_delta alone knows it
+    reach: ClassVar[int | None] = None  # the delta is the full swap's of documents at most so many ranks apart
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -174,6 +179,20 @@ class Measure:
         """Whether upper_a - lower_b can be so much smaller than both that float32 would lose it in lists this long."""
         return len(discount) > self.coarse
 
+    def pair_delta(self, checked: bool = False) -> PairDelta:  # noqa: ARG002
+        """The swap delta as a function of two ranks, before the norm; ``checked``: a user's with its indices checked."""
+        return PairDelta(_begin_rows, _gained_delta if self.gained else _plain_delta)
+
+    def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
+        """Call a kernel that has this measure's functions inside, which may be the user's."""
+        try:
+            return kernel(*arguments)
+        except IndexError:
+            raise LambdaplugError(
+                f"{self!r}: one of its functions reads beyond the end of an array. A query has any number of documents, "
+                "and a table that is looked up needs an entry for every label."
+            ) from None
+
     def prepare(self, labels: Array, offsets: npt.NDArray[np.int64]) -> Prepared:
         """Everything about these labels that does not depend on scores."""
         longest = int(np.diff(offsets).max(initial=0))
@@ -199,9 +218,21 @@ class Measure:
             raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
         if np.any(np.abs(grade - grade.astype(np.float32)) > 0):
             grade = levels([grade], offsets)  # kernels compare grades in float32: keep different ones different
-        norm_kernel(self.norm)(gain, discount, k, offsets, 0, queries, ideal, np.empty(longest), norm)
+        self.run(norm_kernel(self.norm), gain, discount, k, offsets, 0, queries, ideal, np.empty(longest), norm)
         norm[np.diff(offsets) == 0] = 0.0
         return Prepared(gain, grade, norm, discount, k)
+
+
+def _begin_rows(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> tuple[Any, Any, Any]:
+    return upper, lower, scale
+
+
+def _gained_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+    return float(abs(ranked[i] - ranked[j]) * state[2][i] * abs(state[0][i] - state[1][j]))
+
+
+def _plain_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+    return float(state[2][i] * abs(state[0][i] - state[1][j]))
 
 
 # --- gains and discounts -----------------------------------------------------------------------------------------
@@ -951,6 +982,7 @@ class Pairs(Measure):
     undefined: ClassVar[str] = "all labels equal"
     gained: ClassVar[bool] = False
     unlabelled: ClassVar[float] = np.nan
+    reach: ClassVar[int | None] = 1
 
     def gains(self, labels: Array) -> Array:
         return labels
@@ -1072,19 +1104,26 @@ def swap_deltas(measure: str | Measure, ranked_labels: npt.ArrayLike) -> Array:
     """
     measure = as_measure(measure)
     labels = np.ascontiguousarray(ranked_labels, dtype=np.float64)
-    n = len(labels)
-    offsets = np.array([0, n])
-    prepared = measure.prepare(labels, offsets)
-    rows = np.zeros((4, n))
+    offsets = np.array([0, len(labels)])
+    return query_deltas(measure, measure.prepare(labels, offsets), offsets, 0)
+
+
+def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.int64], query: int) -> Array:
+    """``swap_deltas`` of one of several queries whose rows stand in rank order."""
+    rows = slice(offsets[query], offsets[query + 1])
+    gain, grade, norm = prepared.gain[rows], prepared.grade[rows], prepared.norm[query : query + 1]
+    n = len(gain)
+    alone = np.array([0, n])
+    scratch = np.zeros((4, n))
+    frozen = scratch.view()
+    frozen.setflags(write=False)
     cuts = np.zeros(1, dtype=np.int64)
     swap_kernel(measure.swap_rows())(
-        prepared.gain, prepared.discount, prepared.k, prepared.norm, offsets, 0, 1, row_order(offsets), rows, cuts
+        gain, prepared.discount, prepared.k, norm, alone, 0, 1, row_order(alone), scratch, cuts
     )
-    gain, upper, lower, scale = rows
-    delta = np.abs(upper[:, None] - lower[None, :]) * scale[:, None] * prepared.norm[0]
-    if measure.gained:
-        delta *= np.abs(gain[:, None] - gain[None, :])
-    ordered = (prepared.grade[:, None] < prepared.grade[None, :]) | (prepared.grade[:, None] > prepared.grade[None, :])
-    counts = np.triu(ordered, 1) & (np.arange(n) < cuts[0])[:, None]
-    delta = np.where(counts, delta, 0.0)
+    delta = np.zeros((n, n))
+    if cuts[0] > 0:
+        measure.run(delta_kernel(measure.pair_delta(checked=True)), scratch, frozen, cuts[0], delta)
+    ordered = (grade[:, None] < grade[None, :]) | (grade[:, None] > grade[None, :])
+    delta = np.where(ordered, norm[0] * delta, 0.0)
     return np.asarray(delta + delta.T)

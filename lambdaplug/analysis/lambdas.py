@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from ..errors import LambdaplugError
 from ..evaluation import per_query_values
-from ..kernels import count_kernel, swap_kernel
 from ..measures import Measure, as_measure
 from ..objectives import LambdaRank, Mixture, Objective
+from ..objectives.base import Ranking, Scratch
 from ..queries import Array, Queries, vector
 from .curves import Curves
 
@@ -100,9 +100,10 @@ class ForceByLabel(Diagnostic):
     high: float = 3
 
     def __post_init__(self) -> None:
-        if not isinstance(self.objective, LambdaRank) or self.objective.labels is not None:
+        objective = self.objective
+        if not isinstance(objective, LambdaRank) or objective.labels is not None or not objective.construction.pairwise:
             raise LambdaplugError(
-                f"force_by_label: expected a LambdaRank of the data set's own labels, got {self.objective!r}."
+                f"force_by_label: expected a LambdaRank of pairs and of the data set's own labels, got {objective!r}."
             )
 
     def __call__(self, moment: Moment) -> dict[str, float]:
@@ -265,18 +266,17 @@ def effective_pairs(
 def count_pairs(objective: Objective, scores: npt.ArrayLike, queries: Queries) -> dict[str, npt.NDArray[np.int64]]:
     """For each LambdaRank inside an objective, by its measure, the number of pairs of each query that exert a force.
 
-    A tier of a Graded counts its own pairs: those that are equal in the tiers above it.
+    A tier of a Graded counts its own pairs: those that are equal in the tiers above it. A construction that acts on single
+    documents (``"discrete_bounded"``) has none, and is refused.
     """
     values = vector(scores, "scores")
-    order = queries.rank(values, 1)
-    offsets = queries.offsets
+    ranking = Ranking(queries, values, {None: queries.rank(values, 1)})
     found: dict[str, npt.NDArray[np.int64]] = {}
     for part, tier in _parts(objective, queries):
-        gain, grade, norm, discount, k = part.prepared(queries)
-        rows = np.zeros((4, len(values)))
-        cuts, counts = np.zeros(len(queries), dtype=np.int64), np.zeros(len(queries), dtype=np.int64)
-        swap_kernel(part.measure.swap_rows())(gain, discount, k, norm, offsets, 0, len(queries), order, rows, cuts)
-        count_kernel()(grade, tier, part.measure.gained, offsets, order, cuts, rows, counts)
+        counts = np.zeros(len(queries), dtype=np.int64)
+        for task in queries.tasks(None, divisible=False):
+            sums = np.zeros((2, int(queries.offsets[task.last] - queries.offsets[task.first])))
+            part.construction.accumulate(part, ranking, task, Scratch(), 1.0, sums[0], sums[1], tier, counts)
         name = str(part.measure)
         found[name if name not in found else f"{name} ({len(found) + 1})"] = counts
     return found

@@ -1,7 +1,17 @@
 """Compiled loops: the only place that imports Numba. They know arrays; what the numbers mean is decided elsewhere."""
 
-from .compiling import inlinable
-from .counting import count_kernel
+from .compiling import foreign, inlinable, try_compiling
+from .constructions import (
+    LIST_PADDING,
+    LIST_ROWS,
+    LIST_ROWS32,
+    PairDelta,
+    delta_kernel,
+    exact_pairs_kernel,
+    fast_pairs_kernel,
+    list_kernel,
+    place_kernel,
+)
 from .finishing import finish_kernel, shape_kernel
 from .measuring import expected_kernel, norm_kernel, swap_kernel, tied_value_kernel, value_kernel
 from .pairs import FAST_SPREAD, FLOAT32_ROWS, FLOAT64_ROWS, PADDING, PairShape, pair_kernel, stage_kernel
@@ -17,21 +27,30 @@ __all__ = [
     "FLOAT64_ROWS",
     "LETOR_FAULTS",
     "LETOR_WIDER",
+    "LIST_PADDING",
+    "LIST_ROWS",
+    "LIST_ROWS32",
     "PADDING",
     "POSITION_ROWS",
+    "PairDelta",
     "PairShape",
     "backward_kernel",
     "chunk_kernel",
-    "count_kernel",
+    "delta_kernel",
+    "exact_pairs_kernel",
     "expected_kernel",
+    "fast_pairs_kernel",
     "finish_kernel",
+    "foreign",
     "get_num_threads",
     "inlinable",
     "letor_kernel",
     "level_kernel",
+    "list_kernel",
     "move_kernel",
     "norm_kernel",
     "pair_kernel",
+    "place_kernel",
     "position_kernel",
     "powers_of_ten",
     "rank_kernel",
@@ -44,5 +63,6 @@ __all__ = [
     "swap_kernel",
     "tied_value_kernel",
     "top_kernel",
+    "try_compiling",
     "value_kernel",
 ]

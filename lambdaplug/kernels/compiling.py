@@ -6,14 +6,31 @@ passed as arguments, would compile anew in every process: Numba's on-disk cache 
 
 import functools
 import hashlib
+import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 from numba import njit, types
+from numba.core.errors import NumbaError
 from numba.extending import intrinsic, register_jitable
 
-__all__ = ["REDUCE", "compile_kernel", "float32_from_bits", "inlinable", "load", "reducible", "sources_stamp"]
+from ..errors import LambdaplugError
+
+__all__ = [
+    "REDUCE",
+    "compile_kernel",
+    "float32_from_bits",
+    "foreign",
+    "inlinable",
+    "load",
+    "reducible",
+    "sources_stamp",
+    "try_compiling",
+]
+
+PACKAGE = __name__.partition(".")[0]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,13 +65,56 @@ def reducible(function: F) -> F:
     return function
 
 
+@functools.cache
+def foreign(function: F, checked: bool) -> F:
+    """The same for a function of the user's; ``checked``: an index beyond the end raises, where it would read what lies there.
+
+    It is a copy that kernels call, as both forms of one function may be needed.
+    """
+    copy = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__module__, copy.__kwdefaults__ = function.__module__, function.__kwdefaults__
+    return cast(F, register_jitable(fastmath=False, boundscheck=checked)(copy))
+
+
+def _ours(thing: object) -> bool:
+    """Whether ``sources_stamp`` covers it: no function, or a plain one of this package's."""
+    if not inspect.isfunction(thing):
+        return True
+    return thing.__module__.partition(".")[0] == PACKAGE and thing.__closure__ is None
+
+
+def try_compiling(function: Callable[..., Any], ranks: int, what: str, state: Any = None) -> Any:
+    """Compile a function of labels that cannot be written to, so many ranks and perhaps a state, or say in one line why not.
+
+    Returns Numba's type of its result, which may be the state of another function.
+    """
+    labels = types.Array(types.float64, 1, "C", readonly=True)
+    signature = (labels, *[types.intp] * ranks, *([] if state is None else [state]))
+    try:
+        compiled = njit(error_model="numpy")(function)
+        compiled.compile(signature)
+        return compiled.overloads[signature].signature.return_type
+    except NumbaError as error:
+        lines = [line.strip(" >-") for line in str(error).splitlines()]
+        reasons = [line for line in lines if line and not line.startswith(("Failed in", "- Resolution failure"))]
+        raise LambdaplugError(
+            f"{what}: Numba cannot compile {function.__name__}: {reasons[0] if reasons else error} "
+            "Write it as a loop over numbers and arrays; functions that it calls need @numba.njit."
+        ) from None
+
+
 def compile_kernel(function: F, *, fastmath: set[str] | bool = False) -> F:
     """Compile with the options every kernel shares.
 
     nogil: threads over chunks of queries. error_model numpy: a division is a division, not a branch.
-    cache: the next process starts in milliseconds; where nothing is writable, compile for this process alone.
+    cache: the next process starts in milliseconds; where nothing is writable, compile for this process alone, and so
+    too a kernel with a function of the user's inside: the cache would not notice when that is edited.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+    if not all(_ours(cell.cell_contents) for cell in function.__closure__ or ()):
+        return njit(**options)(function)  # type: ignore[no-any-return]
     try:
         return njit(cache=True, **options)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # "no locator available": a read-only installation and no writable home

@@ -23,6 +23,7 @@ from ..measures import Measure, Prepared, as_measure
 from ..queries import Array, Labels, Queries, Task
 from ..rows import row_order
 from .base import EMPTY, Objective, Ranking, Scratch, as_step
+from .constructions import Construction, RankNetWeightPairs, as_construction
 
 __all__ = ["LambdaRank"]
 
@@ -43,6 +44,9 @@ class LambdaRank(Objective):
     labels: another label source, one value a row in the data set's row order; default the data set's labels.
     cost: ``"ranknet"`` (above) or ``lp.Sigmoid(mu)``.
     sigma: steepness of the pair cost.
+    construction: how changes of the measure become forces: ``"ranknet_weight_pairs"`` (above), ``"spring_smooth"``,
+        ``"local_gradient"``, ``"local_cost"``, ``"discrete_bounded"``, or an object of ``lp.constructions``, which says
+        what each is.
     step: ``"newton"`` returns the hessians above; ``"gradient"`` returns 1 for every document, for the pairs' costs
         whose second derivative says nothing (the default with ``lp.Sigmoid``), and then divides each query's gradients by their standard deviation.
     ignore_zero: documents with the label 0 are in no pair, as unclicked results in a click tier (see Graded).
@@ -62,6 +66,7 @@ class LambdaRank(Objective):
         labels: npt.ArrayLike | None = None,
         cost: str | Cost = "ranknet",
         sigma: float = 1.0,
+        construction: str | Construction = "ranknet_weight_pairs",
         step: str | None = None,
         normalize: str | None = None,
         ignore_zero: bool = False,
@@ -72,6 +77,9 @@ class LambdaRank(Objective):
         if isinstance(sigma, bool) or not isinstance(sigma, (int, float, np.number)) or not 0 < sigma < np.inf:
             raise LambdaplugError(f"sigma: expected a positive number, got {sigma!r}.")
         self.sigma = float(sigma)
+        self.construction = as_construction(construction)
+        if not self.construction.costed and (self.sigma != 1.0 or self.cost != as_cost("ranknet")):
+            raise LambdaplugError(f"{self.construction!r} has no pair cost: leave out cost= and sigma=.")
         self.step, self.normalize = as_step(step, normalize, "newton" if self.cost.convex else "gradient")
         if self.step == "newton" and not self.cost.convex:
             raise LambdaplugError(f"{self.cost!r} has no second derivative to divide by: use step='gradient'.")
@@ -83,6 +91,9 @@ class LambdaRank(Objective):
         said += [f"labels=<{len(self.labels)} values>"] if self.labels is not None else []
         said += [f"cost={self.cost!r}"] if self.cost != as_cost("ranknet") else []
         said += [f"sigma={self.sigma:g}"] if self.sigma != 1.0 else []
+        if self.construction != RankNetWeightPairs():
+            usual_form = self.construction == type(self.construction)()
+            said += [f"construction={self.construction.name if usual_form else self.construction!r}"]
         said += [f"step={self.step!r}"] if self.step != ("newton" if self.cost.convex else "gradient") else []
         usual = "std" if self.step == "gradient" else "none"
         said += [f"normalize={self.normalize!r}"] if self.normalize != usual else []
@@ -91,7 +102,20 @@ class LambdaRank(Objective):
 
     @property
     def cutoff(self) -> int | None:
-        return self.measure.cutoff
+        return self.construction.cutoff(self.measure)
+
+    @property
+    def cutoffs(self) -> frozenset[int | None]:
+        return frozenset([self.measure.cutoff if self.staged else None])
+
+    @property
+    def divisible(self) -> bool:
+        return self.staged
+
+    @property
+    def staged(self) -> bool:
+        """Whether the fast pair kernel knows this measure and this construction."""
+        return self.measure.by_rows and self.construction == RankNetWeightPairs()
 
     @property
     def target(self) -> Measure | None:
@@ -123,7 +147,7 @@ class LambdaRank(Objective):
             rank_kernel()(gain, queries.offsets, 0, len(queries), order, *buffers)
             begin = np.empty(len(gain), np.int32)
             plain = level_kernel()(gain, grade, queries.offsets, order, begin)
-            return plain, fine, begin if plain and self.cutoff is None else NOWHERE
+            return plain, fine, begin if plain and self.measure.cutoff is None else NOWHERE
 
         return queries.memo(("graded", self.measure, self.labels, self.ignore_zero), sort)
 
@@ -138,6 +162,9 @@ class LambdaRank(Objective):
         tier: Array = EMPTY,
     ) -> None:
         """With ``tier``, one a row: of the pairs whose two rows have the same."""
+        if not self.staged:
+            self.construction.accumulate(self, ranking, task, scratch, coefficient, gradient, hessian, tier)
+            return
         queries, scores, first, last = ranking.queries, ranking.scores, task.first, task.last
         gain, grade, norm, discount, k = self.prepared(queries)
         plain, fine, begin = self.graded(queries)
@@ -159,7 +186,7 @@ class LambdaRank(Objective):
         places = scratch.array("places", 4, size, np.int32)
         cuts, kinds = scratch.array("cuts", 2, count, np.int64)
         spread = -1.0 if ranking.exact else FAST_SPREAD
-        ranked: tuple[Any, ...] = (queries.offsets, first, last, ranking.orders[self.cutoff])
+        ranked: tuple[Any, ...] = (queries.offsets, first, last, ranking.orders[measure.cutoff])
         staged: tuple[Any, ...] = (cuts, rows, fast, places, kinds)
         swap_kernel(self.measure.swap_rows())(gain, discount, k, norm, *ranked, rows, cuts)
         stage_kernel()(

@@ -1,0 +1,317 @@
+"""A measure of your own: one ordinary function of the ranked labels, compiled by Numba.
+
+What the other measures keep in a class, a custom one holds as functions. Equal functions (same code, same constants,
+same captured values) are made one object when a measure is built, so that measures compare, survive pickling, and are
+compiled once a process however often they arrive from another one.
+"""
+
+import functools
+import hashlib
+import inspect
+import itertools
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import LambdaplugError
+from .kernels import PairDelta, foreign, try_compiling
+from .measures import Array, Measure, Prepared, as_measure
+
+__all__ = ["Custom", "custom"]
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Custom(Measure):
+    """What :func:`custom` returns: a measure like any other."""
+
+    name: str = ""  # type: ignore[misc]  # of the instance here
+    function: Function
+    delta: Function | None = None
+    prepared: Function | None = None
+    k: int | None = None
+    normalize: bool = False
+
+    by_rows: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("function", "delta", "prepared"):
+            function = getattr(self, field)
+            if function is not None:
+                object.__setattr__(self, field, _one_of_equals(function))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"custom({self.name!r}, {self.function.__module__}.{self.function.__qualname__})"
+
+    def __reduce__(self) -> Any:
+        return _restore, tuple(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def brute_force(self) -> bool:
+        """Whether a swap's delta is found by swapping: O(n) for each of O(n^2) pairs."""
+        return self.delta is None
+
+    def gains(self, labels: Array) -> Array:
+        return labels
+
+    @property
+    def value(self) -> Function:  # type: ignore[override]
+        return _value_of(self.function)
+
+    @property
+    def norm(self) -> Function:  # type: ignore[override]
+        return _ideal_of(self.function) if self.normalize else _one
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        return min(k, len(gain))
+
+    def pair_delta(self, checked: bool = False) -> PairDelta:
+        return _pair_delta(self.function, self.delta, self.prepared, checked)
+
+    def prepare(self, labels: Array, offsets: npt.NDArray[np.int64]) -> Prepared:
+        prepared = super().prepare(labels, offsets)
+        wrong = np.flatnonzero(~np.isfinite(prepared.norm))
+        if len(wrong):
+            raise LambdaplugError(f"{self!r}: the value of query {wrong[0]} in ideal order is not finite.")
+        return prepared
+
+
+def custom(
+    name: str,
+    value: Function,
+    *,
+    delta: Function | None = None,
+    prepare: Function | None = None,
+    k: int | None = None,
+    normalize: bool = False,
+) -> Custom:
+    """Your own measure, to train for, report and stop early on.
+
+    Parameters
+    ----------
+    name: what it prints as and is reported under.
+    value: ``value(ranked_labels) -> float``, higher is better: an ordinary function that Numba can compile. It gets the
+        labels of one query's documents as a float64 array in rank order, which it must not change; never an empty one.
+        A document without a label (NaN in ``labels=``) counts as label 0. Numba reads global variables once, when it
+        compiles.
+    delta: ``delta(ranked_labels, i, j) -> float``: what the value changes by, its sign does not matter, when the
+        documents at the positions i < j (from 0) change places. Without it, training swaps every pair and measures
+        again, which is n^3 a query. ``lp.verify(measure)`` compares the two.
+    prepare: ``prepare(ranked_labels)`` is called once a query, for what a delta needs to take O(1), such as running sums
+        in an array or a tuple of arrays; ``delta`` is then called with that as a fourth argument.
+    k: a promise that nothing changes when two documents below rank k change places: they are left out.
+    normalize: divide by the value of the ideal order (falling labels); undefined where that is not positive.
+
+    Documents with a higher label belong above those with a lower one.
+
+    >>> def revenue(labels):
+    ...     total = 0.0
+    ...     for r in range(min(2, len(labels))):
+    ...         total += labels[r]
+    ...     return total
+    >>> measure = custom("revenue@2", revenue, k=2)
+    >>> measure
+    custom('revenue@2', lambdaplug.custom.revenue)
+    >>> from lambdaplug.measures import swap_deltas
+    >>> swap_deltas(measure, [0, 3, 5]).tolist()
+    [[0.0, 0.0, 5.0], [0.0, 0.0, 2.0], [5.0, 2.0, 0.0]]
+    """
+    if not isinstance(name, str) or not name or any(c.isspace() or c == ":" for c in name):
+        raise LambdaplugError(f"custom: expected a name without spaces and colons, such as 'revenue@5', got {name!r}.")
+    try:
+        known = as_measure(name)
+    except LambdaplugError:
+        known = None
+    if known is not None:
+        raise LambdaplugError(f"custom: {name!r} is a measure of lambdaplug's: choose another name.")
+    if prepare is not None and delta is None:
+        raise LambdaplugError(f"custom {name!r}: prepare= is for a delta=, and there is none.")
+    functions: dict[str, Any] = {}
+    for role, function in (("value", value), ("delta", delta), ("prepare", prepare)):
+        function = getattr(function, "py_func", function)  # of a compiled one, the function that was
+        if function is not None and not inspect.isfunction(function):
+            raise LambdaplugError(f"custom {name!r}: {role} must be a plain Python function, got {function!r}.")
+        functions[role] = function
+    measure = Custom(
+        name=name,
+        function=functions["value"],
+        delta=functions["delta"],
+        prepared=functions["prepare"],
+        k=k,
+        normalize=bool(normalize),
+    )
+    _try(measure)
+    return measure
+
+
+def _restore(*values: Any) -> Custom:
+    return Custom(**dict(zip((field.name for field in fields(Custom)), values, strict=True)))
+
+
+def _try(measure: Custom) -> None:
+    """Call the functions as plain Python on short lists, then compile them: both fail here rather than in training."""
+    function, delta, prepare = measure.function, measure.delta, measure.prepared
+    for n in (1, 2, 3, 12):
+        labels = np.arange(n, 0, -1) % 2.0
+        labels.setflags(write=False)
+        calls: list[tuple[Function, tuple[Any, ...]]] = [(function, (labels,))]
+        state: tuple[Any, ...] = ()
+        if prepare is not None:
+            state = (_call(measure, prepare, (labels,)),)
+        if delta is not None and n > 1:
+            calls += [(delta, (labels, i, j, *state)) for i, j in {(0, 1), (0, n - 1), (n - 2, n - 1)}]
+        for called, arguments in calls:
+            result = _call(measure, called, arguments)
+            if not isinstance(result, (int, float, np.number, np.bool_)):
+                raise LambdaplugError(
+                    f"{measure!r}: {called.__name__} must return a number, it returned {result!r} for labels {labels}."
+                )
+    what = f"custom {measure.name!r}"
+    try_compiling(function, 0, what)
+    if delta is not None:
+        try_compiling(delta, 2, what, None if prepare is None else try_compiling(prepare, 0, what))
+
+
+def _call(measure: Custom, function: Function, arguments: tuple[Any, ...]) -> Any:
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raise LambdaplugError(
+            f"{measure!r}: {function.__name__} fails for the ranked labels {arguments[0]}: "
+            f"{type(error).__name__}: {error}. Queries have any number of documents from 1 on, and the labels are not to "
+            "be written to."
+        ) from error
+
+
+# --- as the kernels want them ------------------------------------------------------------------------------------
+# Functions made here close over the user's, so their kernels are compiled anew in every process.
+
+
+@functools.cache
+def _value_of(function: Function) -> Function:
+    call = foreign(function, checked=True)
+
+    def value(gain: Any, discount: Any, k: int) -> float:
+        return float(call(gain)) if len(gain) > 0 else 0.0
+
+    return value
+
+
+def _one(gain: Any, discount: Any, k: int) -> float:
+    return 1.0
+
+
+@functools.cache
+def _ideal_of(function: Function) -> Function:
+    call = foreign(function, checked=True)
+
+    def norm(gain: Any, discount: Any, k: int) -> float:
+        ideal = float(call(gain)) if len(gain) > 0 else 0.0
+        return 0.0 if ideal <= 0.0 else 1.0 / ideal if np.isfinite(ideal) else np.nan
+
+    return norm
+
+
+@functools.cache
+def _pair_delta(function: Function, delta: Function | None, prepare: Function | None, checked: bool) -> PairDelta:
+    if delta is None:
+        return _swapping(foreign(function, checked=True))
+    changed = foreign(delta, checked=checked)
+    if prepare is None:
+
+        def begin_nothing(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> float:
+            return 0.0
+
+        def pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+            return float(changed(frozen, i, j))
+
+        return PairDelta(begin_nothing, pair)
+    prepared = foreign(prepare, checked=True)
+
+    def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+        return prepared(frozen)
+
+    def prepared_pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+        return float(changed(frozen, i, j, state))
+
+    return PairDelta(begin, prepared_pair)
+
+
+def _swapping(call: Function) -> PairDelta:
+    """The delta by doing it: exchange the two labels, measure, put them back."""
+
+    def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> float:
+        return float(call(frozen))
+
+    def delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+        ranked[i], ranked[j] = ranked[j], ranked[i]
+        after = float(call(frozen))
+        ranked[i], ranked[j] = ranked[j], ranked[i]
+        return after - float(state)
+
+    return PairDelta(begin, delta, costly=True)
+
+
+# --- equal functions ---------------------------------------------------------------------------------------------
+
+_KNOWN: dict[bytes, Function] = {}
+_UNIQUE = itertools.count()
+
+
+def _one_of_equals(function: Function) -> Function:
+    """The first function seen that is equal to this one, by its code and everything it refers to."""
+    digest = hashlib.sha256()
+    for piece in _description(function, []):
+        digest.update(f"{len(piece)}:{piece}".encode())
+    return _KNOWN.setdefault(digest.digest(), function)
+
+
+def _description(thing: Any, within: list[Any]) -> Iterator[str]:
+    thing = getattr(thing, "py_func", thing)
+    yield type(thing).__name__
+    if any(thing is outer for outer in within):
+        yield "itself"
+    elif isinstance(thing, types.FunctionType):
+        deeper = [*within, thing]
+        yield f"{thing.__module__}.{thing.__qualname__}"
+        yield from _description(thing.__code__, deeper)
+        yield from _description((thing.__defaults__, tuple((thing.__kwdefaults__ or {}).items())), deeper)
+        for cell in thing.__closure__ or ():
+            yield from _description(cell.cell_contents, deeper)
+        for name in _names(thing.__code__):
+            if name in thing.__globals__:
+                yield name
+                yield from _description(thing.__globals__[name], deeper)
+    elif isinstance(thing, types.CodeType):
+        yield thing.co_code.hex()
+        yield from _description((thing.co_names, thing.co_varnames, thing.co_freevars, thing.co_consts), within)
+    elif isinstance(thing, types.ModuleType):
+        yield thing.__name__
+    elif isinstance(thing, (tuple, list)):
+        yield str(len(thing))
+        for part in thing:
+            yield from _description(part, within)
+    elif isinstance(thing, np.ndarray) and thing.dtype != object:
+        yield f"{thing.dtype}{thing.shape}{hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()}"
+    elif thing is None or isinstance(thing, (bool, int, float, complex, str, bytes, np.generic)):
+        yield repr(thing)
+    elif isinstance(thing, (types.BuiltinFunctionType, np.ufunc, type)):
+        yield f"{getattr(thing, '__module__', '')}.{thing.__name__}"
+    else:
+        yield f"unlike any other {next(_UNIQUE)}"
+
+
+def _names(code: types.CodeType) -> list[str]:
+    """The global names that a function's code, and functions inside it, may refer to."""
+    inner = [name for constant in code.co_consts if isinstance(constant, types.CodeType) for name in _names(constant)]
+    return sorted({*code.co_names, *inner})

@@ -1,0 +1,423 @@
+"""Measures of the user's own: values, deltas, what they refuse, and their way into other processes."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import cloudpickle
+import lightgbm as lgb
+import numpy as np
+import oracle
+import pytest
+import xgboost as xgb
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lambdaplug as lp
+from lambdaplug.measures import registered, swap_deltas
+from lambdaplug.queries import Queries
+
+ROOT = Path(__file__).parent.parent
+
+
+def revenue(labels):
+    total = 0.0
+    for r in range(min(3, len(labels))):
+        total += labels[r]
+    return total
+
+
+def revenue_delta(labels, i, j):
+    return labels[i] - labels[j] if i < 3 and j >= 3 else 0.0
+
+
+def precision(labels):
+    """Average precision, times the number of relevant documents."""
+    seen = 0.0
+    total = 0.0
+    for r in range(len(labels)):
+        if labels[r] >= 1:
+            seen += 1
+            total += seen / (r + 1)
+    return total
+
+
+def precision_rows(labels):
+    n = len(labels)
+    upper = np.empty(n)
+    lower = np.empty(n)
+    seen = 0.0
+    harmonic = 0.0
+    for r in range(n):
+        relevant = 1.0 if labels[r] >= 1 else 0.0
+        seen += relevant
+        lower[r] = seen / (r + 1) - harmonic
+        harmonic += relevant / (r + 1)
+        upper[r] = (seen + 1 - relevant) / (r + 1) - harmonic
+    return upper, lower
+
+
+def precision_delta(labels, i, j, rows):
+    return rows[0][i] - rows[1][j] if (labels[i] >= 1) != (labels[j] >= 1) else 0.0
+
+
+BRUTE = lp.custom("revenue@3", revenue)
+FAST = lp.custom("revenue@3", revenue, delta=revenue_delta, k=3)
+AVERAGE = lp.custom("average", precision, delta=precision_delta, prepare=precision_rows, normalize=True)
+
+ranked_labels = st.lists(st.integers(0, 4), min_size=1, max_size=9)
+
+
+def generated(seed=0, queries=60, longest=30):
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, longest, queries)
+    group[:3] = 0, 1, 2
+    return rng.normal(size=group.sum()).round(1), rng.integers(0, 5, group.sum()).astype(float), group
+
+
+@settings(max_examples=60, deadline=None)
+@given(labels=ranked_labels)
+def test_values_are_the_functions(labels):
+    scores = -np.arange(len(labels))
+    found = lp.evaluate([BRUTE, "map", AVERAGE], labels, scores, [len(labels)], empty=0)
+    assert found["revenue@3"] == pytest.approx(sum(labels[:3]))
+    assert found["average"] == pytest.approx(found["map"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(labels=ranked_labels)
+def test_swap_deltas_by_brute_force_and_by_delta(labels):
+    np.testing.assert_allclose(swap_deltas(FAST, labels), swap_deltas(BRUTE, labels), atol=1e-12)
+    np.testing.assert_allclose(swap_deltas(AVERAGE, labels), swap_deltas("map", labels), atol=1e-12)
+
+
+@pytest.mark.parametrize(("measure", "spread"), [(BRUTE, 1.0), (FAST, 1.0), (BRUTE, 300.0)])
+def test_gradients_are_the_pair_loop(monkeypatch, measure, spread):
+    monkeypatch.setitem(oracle.VALUES, "revenue@3", lambda labels: sum(labels[:3]))
+    scores, labels, group = generated(longest=9)
+    scores *= spread
+    weight = np.random.default_rng(1).random(len(scores))
+    edges = np.cumsum(group)[:-1]
+    parts = zip(*(np.split(x, edges) for x in (scores, labels, weight)), strict=True)
+    expected = [oracle.gradients("revenue@3", *map(list, (s, y)), 1.5, list(w)) for s, y, w in parts]
+    found = lp.LambdaRank(measure, sigma=1.5).gradients(scores, labels, group, weight)
+    for f, e in zip(found, zip(*expected, strict=True), strict=True):
+        e = np.concatenate(e)
+        np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max())
+
+
+def test_written_out_average_precision_is_map():
+    # Long queries as well: several blocks of rows and columns in float32.
+    for scores, labels, group in (generated(queries=300), generated(1, queries=6, longest=1500)):
+        binary = (labels >= 4).astype(float)
+        found = lp.LambdaRank(AVERAGE).gradients(scores, binary, group)
+        expected = lp.LambdaRank("map").gradients(scores, binary, group)
+        for f, e in zip(found, expected, strict=True):
+            np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max())
+
+
+def test_same_bits_at_any_number_of_threads():
+    scores, labels, group = generated(queries=3000)
+    queries = Queries(labels, group)
+    for measure in (BRUTE, AVERAGE):
+        objective = lp.LambdaRank(measure)
+        one, two = (objective.differentiate(queries, scores, threads=n) for n in (1, 3))
+        np.testing.assert_array_equal(one, two)
+
+
+def test_both_hosts_train_for_it_and_stop_on_it():
+    data = lp.data.cubic(queries=40, documents=12, features=6)
+    objective, metric = lp.LambdaRank(FAST), lp.metric(FAST)
+    dataset = lgb.Dataset(data.X, data.labels, group=data.group)
+    log = {}
+    lgb.train(
+        {"objective": objective, "metric": "None", "verbose": -1, "num_threads": 1, "min_sum_hessian_in_leaf": 0},
+        dataset,
+        8,
+        valid_sets=[dataset],
+        feval=metric,
+        callbacks=[lgb.record_evaluation(log)],
+    )
+    assert log["training"]["revenue@3"][-1] > log["training"]["revenue@3"][0]
+    dtrain = xgb.DMatrix(data.X, data.labels, qid=data.qid)
+    log = {}
+    xgb.train(
+        {"disable_default_eval_metric": 1, "nthread": 1, "min_child_weight": 0},
+        dtrain,
+        8,
+        obj=objective,
+        custom_metric=metric,
+        evals=[(dtrain, "train")],
+        evals_result=log,
+        verbose_eval=False,
+    )
+    assert log["train"]["revenue@3"][-1] > log["train"]["revenue@3"][0]
+
+
+def test_rows_without_a_label_are_in_no_pair_and_count_as_0(monkeypatch):
+    monkeypatch.setitem(oracle.VALUES, "revenue@3", lambda labels: sum(labels[:3]))
+    scores, labels = [5.0, 4.0, 3.0, 2.0, 1.0], [np.nan, 2.0, 1.0, 0.0, 3.0]
+    found, _ = lp.LambdaRank(BRUTE, labels=labels).gradients(scores, [0] * 5, [5])
+    expected, _ = oracle.gradients("revenue@3", scores, [0.0, *labels[1:]], allowed=lambda i, j: 0 not in (i, j))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_normalised_measure_is_undefined_without_an_ideal():
+    assert np.isnan(lp.evaluate(AVERAGE, [0, 0], [1, 0], [2])["average"])
+    assert not lp.LambdaRank(AVERAGE).gradients([1, 0], [0, 0], [2])[0].any()
+
+
+# --- verify ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("measure", [*oracle.VALUES, "mrr(gains_only=True)", "err(max_label=2)", BRUTE, FAST, AVERAGE])
+def test_verify_finds_every_delta_right(measure):
+    report = lp.verify(measure, trials=60)
+    assert report
+    assert report.ok
+    assert report.counterexample is None
+    assert report.worst < 1e-12
+    assert "equals the swap" in str(report)
+
+
+def test_verify_reports_the_first_counter_example():
+    def shifted(labels, i, j):
+        return labels[i] - labels[j] if i < 2 and j >= 2 else 0.0
+
+    report = lp.verify(lp.custom("revenue@3", revenue, delta=shifted))
+    labels, i, j, expected, got = report.counterexample
+    assert not report
+    swapped = list(labels)
+    swapped[i], swapped[j] = swapped[j], swapped[i]
+    assert expected == abs(revenue(swapped) - revenue(labels)) != got == abs(shifted(labels, i, j))
+    assert len(labels) == 3  # the shortest that shows it
+    assert f"exchanging positions {i} and {j} changes the value by {expected:g}" in str(report)
+    assert repr(report) == str(report)
+
+
+def test_verify_proves_the_promise_of_k_and_says_what_is_trivial():
+    assert not lp.verify(lp.custom("revenue@3", revenue, k=2))
+    assert "brute-force swaps, so this proves k= alone" in str(lp.verify(lp.custom("revenue@3", revenue, k=3)))
+    assert "at most 1 apart" in str(lp.verify("pairs"))
+    assert lp.verify(FAST, labels=[0.25, -1.5], trials=20)
+    with pytest.raises(lp.LambdaplugError, match="finite label values"):
+        lp.verify(FAST, labels=[])
+    with pytest.raises(lp.LambdaplugError, match="trials must be a whole number"):
+        lp.verify(FAST, trials=0)
+
+
+TABLE = np.array([0.0, 1.0])
+
+
+def test_indices_out_of_range_are_an_error():
+    def looked_up(labels):
+        return TABLE[int(labels[0])]
+
+    def looked_up_delta(labels, i, j):
+        return TABLE[int(labels[i])] - TABLE[int(labels[j])] if i == 0 else 0.0
+
+    measure = lp.custom("table", looked_up, delta=looked_up_delta)
+    assert lp.evaluate(measure, [1, 0], [1, 0], [2]) == {"table": 1.0}
+    with pytest.raises(lp.LambdaplugError, match="reads beyond the end"):
+        lp.evaluate(measure, [2, 0], [1, 0], [2])
+    with pytest.raises(lp.LambdaplugError, match="reads beyond the end"):
+        lp.verify(measure)
+    assert lp.verify(measure, labels=[0, 1])
+
+
+# --- a value like any other measure ------------------------------------------------------------------------------
+
+
+def made(source, **given):
+    """A function without a file, as in a notebook."""
+    given["np"] = np
+    exec(source, given)
+    return given["value"]
+
+
+def test_custom_measures_are_values():
+    assert str(FAST) == "revenue@3"
+    assert repr(FAST) == "custom('revenue@3', test_custom.revenue)"
+    assert repr(lp.LambdaRank(FAST)) == "LambdaRank('revenue@3')"
+    same = lp.custom("revenue@3", revenue, delta=revenue_delta, k=3)
+    assert same == FAST
+    assert hash(same) == hash(FAST)
+    assert FAST != BRUTE
+    assert pickle.loads(pickle.dumps(FAST)) == copy.deepcopy(FAST) == FAST
+    assert "revenue@3" not in registered()
+    lambdas = lp.custom("top", lambda labels: labels[0])
+    assert cloudpickle.loads(cloudpickle.dumps(lambdas)) == lambdas
+
+
+def test_functions_are_equal_by_what_they_compute():
+    source = "def value(labels):\n    return PRICE * labels[0]"
+    one, same, other = (lp.custom("price", made(source, PRICE=price)) for price in (2.0, 2.0, 3.0))
+    assert one == same != other
+    assert one.function is same.function
+    assert [lp.evaluate(m, [5], [0], [1])["price"] for m in (one, same, other)] == [10.0, 10.0, 15.0]
+    tables = [lp.custom("t", made("def value(x):\n    return T[0]", T=np.array([t]))) for t in (1.0, 1.0, 2.0)]
+    assert tables[0] == tables[1] != tables[2]
+    changed = lp.custom("price", made("def value(labels):\n    return 2.0 * labels[0] + 1"))
+    assert lp.evaluate(changed, [5], [0], [1]) == {"price": 11.0}
+
+
+SCRIPT = """
+import sys
+import cloudpickle
+import lambdaplug as lp
+import shop
+
+SLOTS = 2
+
+def revenue(labels):
+    total = 0.0
+    for r in range(min(SLOTS, len(labels))):
+        total += shop.price(labels[r])
+    return total
+
+measure = lp.custom("revenue@2", revenue)
+if len(sys.argv) > 1:
+    objective = lp.LambdaRank(measure)
+    print(objective.gradients([0.0, 0.0, 0.0], [0, 1, 2], [3])[0].tolist())
+    with open(sys.argv[1], "wb") as file:
+        file.write(cloudpickle.dumps((objective, lp.metric(measure))))
+print(lp.evaluate([measure, lp.custom("top", shop.top)], [0, 1, 2], [0.0, 0.0, 0.0], [3]))
+"""
+SHOP = """
+import numba
+
+@numba.njit
+def price(label):
+    return FACTOR * label
+
+def top(labels):
+    return FACTOR * labels[0] + OFFSET
+"""
+WORKER = """
+import sys, pickle
+with open(sys.argv[1], "rb") as file:
+    objective, metric = pickle.load(file)
+print(objective.gradients([0.0, 0.0, 0.0], [0, 1, 2], [3])[0].tolist())
+print(metric, metric.parts[0][0][0] == objective.measure)
+"""
+
+
+def run(*arguments, where, stdin=None):
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{where}"}
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=where,
+        env=environment,
+    ).stdout.splitlines()
+
+
+def test_from_a_script_to_a_worker_and_after_an_edit(tmp_path):
+    def shop(factor, offset):
+        (tmp_path / "shop.py").write_text(SHOP.replace("FACTOR", factor).replace("OFFSET", offset))
+
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "worker.py").write_text(WORKER)
+    shop("2.0", "0.0")
+    file = tmp_path / "objective"
+    gradient, values = run("script.py", file, where=tmp_path)
+    assert gradient == "[2.0, 1.0, -3.0]"
+    assert values == "{'revenue@2': 2.0, 'top': 0.0}"
+    # Another process, as a Dask worker: the function of __main__ travels inside the pickle.
+    there, metric = run("worker.py", file, where=tmp_path)
+    assert there == gradient
+    assert metric == "metric('revenue@2') True"
+    # An edited module is compiled anew, whatever lies in Numba's cache; and from standard input there is no file at all.
+    shop("4.0", "1.0")
+    assert run("-", where=tmp_path, stdin=SCRIPT) == ["{'revenue@2': 4.0, 'top': 1.0}"]
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------
+
+
+def writes(labels):
+    labels[0] = 0.0
+    return 0.0
+
+
+def fifth(labels):
+    return labels[4]
+
+
+def text(labels):
+    return "high" if len(labels) else "low"
+
+
+def helper(labels):
+    return labels.sum()
+
+
+def calls_plain(labels):
+    return helper(labels)
+
+
+def uses_dict(labels):
+    return {"a": [labels], 1: 2}[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("x", fifth), {}, r"fifth fails for the ranked labels \[1\.\]: IndexError.*from 1 on"),
+        (("x", writes), {}, "writes fails .*read-only"),
+        (("x", text), {}, "text must return a number, it returned 'high'"),
+        (("x", calls_plain), {}, "custom 'x': Numba cannot compile calls_plain: .*helper.* need @numba.njit"),
+        (("x", uses_dict), {}, "Numba cannot compile uses_dict"),
+        (("x", sum), {}, "value must be a plain Python function"),
+        (("x", revenue), {"delta": 3}, "delta must be a plain Python function"),
+        (("x", revenue), {"prepare": precision_rows}, "prepare= is for a delta="),
+        (("x", revenue), {"k": 0}, "k must be a whole number from 1 on"),
+        (("x y", revenue), {}, "name without spaces"),
+        (("", revenue), {}, "name without spaces"),
+        (("ndcg@10", revenue), {}, "'ndcg@10' is a measure of lambdaplug's"),
+        (("x", revenue), {"delta": revenue}, "revenue fails for the ranked labels"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(arguments, options, message):
+    with pytest.raises(lp.LambdaplugError, match=message):
+        lp.custom(*arguments, **options)
+
+
+def test_a_compiled_function_is_taken_too():
+    import numba
+
+    assert lp.custom("revenue@3", numba.njit(revenue)) == BRUTE
+
+
+def test_values_that_are_not_finite_name_the_query():
+    def inverse(labels):
+        return np.inf if labels[0] == 0 else np.nan if labels[0] == 2 else 1.0
+
+    measure = lp.custom("inverse", inverse)
+    arguments = [1, 1, 0, 1], [1, 0, 1, 0], [2, 2]
+    with pytest.raises(lp.LambdaplugError, match="value of query 1 is inf"):
+        lp.evaluate(measure, *arguments)
+    with pytest.raises(lp.LambdaplugError, match="in query 1, exchanging two documents"):
+        lp.LambdaRank(measure).gradients(arguments[1], arguments[0], arguments[2])
+    with pytest.raises(lp.LambdaplugError, match="in query 1, moving a document"):
+        lp.LambdaRank(measure, construction="discrete_bounded").gradients(arguments[1], arguments[0], arguments[2])
+    with pytest.raises(lp.LambdaplugError, match="query 0 in ideal order is not finite"):
+        lp.evaluate(lp.custom("inverse", inverse, normalize=True), [2, 1], [1, 0], [2])
+    with pytest.raises(lp.LambdaplugError, match=r"verify: .*for an order of the labels"):
+        lp.verify(measure)
+
+
+def test_brute_force_on_long_queries_warns_once():
+    scores, labels = np.arange(250.0), np.arange(250.0) % 2
+    queries, objective = Queries(labels, [250]), lp.LambdaRank(BRUTE)
+    with pytest.warns(lp.LambdaplugWarning, match=r"n\^3 for a query of n, and the longest has 250"):
+        objective.differentiate(queries, scores)
+    objective.differentiate(queries, scores)  # here a second warning would be an error
+    for quiet in (FAST, lp.custom("revenue@3", revenue, k=3)):
+        lp.LambdaRank(quiet).differentiate(queries, scores)
