@@ -14,7 +14,20 @@ from .constructions import (
 )
 from .finishing import finish_kernel, shape_kernel
 from .measuring import expected_kernel, norm_kernel, swap_kernel, tied_value_kernel, value_kernel
-from .pairs import FAST_SPREAD, FLOAT32_ROWS, FLOAT64_ROWS, PADDING, PairShape, pair_kernel, stage_kernel
+from .pairs import (
+    FAST_SPREAD,
+    FLOAT32_ROWS,
+    FLOAT64_ROWS,
+    GRADED,
+    PADDING,
+    RANKED,
+    WIDE,
+    PairShape,
+    graded_kernel,
+    ranked_kernel,
+    stage_kernel,
+    wide_kernel,
+)
 from .parsing import LETOR_FAULTS, LETOR_WIDER, letor_kernel, powers_of_ten
 from .perturbing import move_kernel, sign_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
@@ -25,6 +38,7 @@ __all__ = [
     "FAST_SPREAD",
     "FLOAT32_ROWS",
     "FLOAT64_ROWS",
+    "GRADED",
     "LETOR_FAULTS",
     "LETOR_WIDER",
     "LIST_PADDING",
@@ -34,6 +48,8 @@ __all__ = [
     "POSITION_ROWS",
     "PairDelta",
     "PairShape",
+    "RANKED",
+    "WIDE",
     "backward_kernel",
     "chunk_kernel",
     "delta_kernel",
@@ -43,17 +59,18 @@ __all__ = [
     "finish_kernel",
     "foreign",
     "get_num_threads",
+    "graded_kernel",
     "inlinable",
     "letor_kernel",
     "level_kernel",
     "list_kernel",
     "move_kernel",
     "norm_kernel",
-    "pair_kernel",
     "place_kernel",
     "position_kernel",
     "powers_of_ten",
     "rank_kernel",
+    "ranked_kernel",
     "run_tasks",
     "set_num_threads",
     "shape_kernel",
@@ -65,4 +82,5 @@ __all__ = [
     "top_kernel",
     "try_compiling",
     "value_kernel",
+    "wide_kernel",
 ]

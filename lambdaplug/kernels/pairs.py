@@ -1,8 +1,8 @@
-"""The one pairwise kernel: forces and hessians of a lambda gradient, for any measure and any pair cost.
+"""The pairwise kernels: forces and hessians of a lambda gradient, for any measure and any pair cost.
 
 The inner loop runs over all documents below two neighbours in a list. It sums up the two in scalars and updates the
 others in place, reads everything else through ``load``, calls no exp, has no branch and one division for two pairs, so
-LLVM turns it into packed instructions. There are three such lists:
+LLVM turns it into packed instructions. There are three such lists, each with a kernel of its own, compiled where it is met:
 
 - in rank order, for measures with a cut-off: only rows above the cut have a loop.
 - by falling gain, for whole lists: a document's loop begins at the next lower gain, so that pairs of equal gain, often
@@ -25,14 +25,28 @@ import numpy as np
 
 from .compiling import REDUCE, compile_kernel, float32_from_bits, inlinable, load, reducible, sources_stamp
 
-__all__ = ["FAST_SPREAD", "FLOAT32_ROWS", "FLOAT64_ROWS", "PADDING", "PairShape", "pair_kernel", "stage_kernel"]
+__all__ = [
+    "FAST_SPREAD",
+    "FLOAT32_ROWS",
+    "FLOAT64_ROWS",
+    "GRADED",
+    "PADDING",
+    "RANKED",
+    "WIDE",
+    "PairShape",
+    "graded_kernel",
+    "ranked_kernel",
+    "stage_kernel",
+    "wide_kernel",
+]
 
 FAST_SPREAD = 42.0  # exp(-42)^2 = 3e-37 is a normal float32, and so is its reciprocal
 FAR = 1e38  # the exp of padding: the product of two such totals is infinite, its reciprocal 0, and so is the force
 PADDING = 8  # float32 lanes of a 256-bit register: the loop's remainder runs on padding instead of one by one
 FLOAT64_ROWS = 6  # gain, upper, lower, scale | gradient, hessian
-FLOAT32_ROWS = 11  # exp, gain, upper (2), lower (2), grade or rank, weight, tier or scale | gradient, hessian
-RANKED, GRADED, WIDE = 0, 1, 2
+# exp, gain, upper (2), lower (2), grade or rank, weight, tier or scale | gradient, hessian | score (2)
+FLOAT32_ROWS = 13
+RANKED, GRADED, WIDE = 1, 2, 4
 ROW_BLOCK = np.uint64(128)
 COLUMN_BLOCK = np.uint64(512)
 ONE = np.uint64(1)
@@ -53,6 +67,8 @@ class PairShape(NamedTuple):
     weighted: bool = False  # documents carry weights
     tiered: bool = False  # only pairs of the same tier
     shifted: bool = False  # the cost has a parameter
+    summed: bool = False  # a query is scaled by log2(1 + S)/S, S its summed force
+    distanced: bool = False  # |delta| is divided by a constant plus the distance of the scores
 
 
 @inlinable
@@ -97,6 +113,30 @@ def pair_size(
 
 
 @inlinable
+def rows_of(n: int, cut: int, part: int, parts: int) -> tuple[Any, Any]:
+    """Rows of the triangle that make up so many parts of its area, so that a huge query can keep several threads busy."""
+    area = cut * (n - 0.5 * cut)
+    first = np.uint64(n - np.sqrt(n * n - 2.0 * area * part / parts) + 0.5)
+    last = np.uint64(n - np.sqrt(n * n - 2.0 * area * (part + 1) / parts) + 0.5)
+    return first, np.uint64(cut) if part + 1 == parts else last
+
+
+@inlinable
+def nearness(near: float, scores: Any, start: int, n: int) -> float:
+    """What a pair's distance is added to. Where all scores are equal nothing is divided."""
+    for r in range(1, n):
+        if scores[start + r] != scores[start]:
+            return near
+    return 1.0
+
+
+@inlinable
+def log_scale(force: float) -> float:
+    """log2(1 + S)/S."""
+    return np.log2(1.0 + force) / force if force > 0.0 else 1.0
+
+
+@inlinable
 def exponential(x: float) -> Any:
     """exp(x) for -80 <= x <= 0 to a float32's precision, without a call, so that loops over it are vectorised."""
     power = np.floor(x * LOG2_E + 0.5)
@@ -106,14 +146,14 @@ def exponential(x: float) -> Any:
 
 
 @functools.cache
-def stage_kernel() -> Callable[..., None]:
-    """``kernel(scores, grade, begin, symmetric, fine, weight, tier, sigma, fast_spread, offsets, first, last, order, ...)``.
+def stage_kernel() -> Callable[..., int]:
+    """``kernel(scores, grade, begin, shape, weight, tier, sigma, fast_spread, offsets, first, last, order, ...)``.
 
     Derives ``fast`` (float32, each query padded) from ``rows`` (float64, in rank order). It is a kernel of its own
-    because the pair kernel may only ``load`` what no store in the same function has written. ``weight`` and ``tier`` may
-    be empty, and so may ``grade`` for a plain shape. ``begin``, if not empty, is where each
-    document's gain begins in a list by falling gain: whole lists are put into that order. ``places`` receives the list's
-    documents and, where a gain begins, how many have it; ``kinds`` which list each query has.
+    because a pair kernel may only ``load`` what no store in the same function has written. ``weight`` and ``tier`` may
+    be empty, and so may ``grade`` for a plain shape. ``begin``, if not empty, is where each document's gain begins in a
+    list by falling gain: whole lists are put into that order. ``places`` receives the list's documents and, where a gain
+    begins, how many have it; ``kinds`` which list each query has. Returns which kinds there are.
     """
     stamp = sources_stamp()
 
@@ -123,6 +163,7 @@ def stage_kernel() -> Callable[..., None]:
         begin: Any,
         symmetric: bool,
         fine: bool,
+        distanced: bool,
         weight: Any,
         tier: Any,
         sigma: float,
@@ -136,34 +177,31 @@ def stage_kernel() -> Callable[..., None]:
         fast: Any,
         places: Any,
         kinds: Any,
-    ) -> None:
+    ) -> int:
         _ = stamp
+        found = 0
         for query in range(first, last):
+            kinds[query - first] = 0
             if cuts[query - first] == 0:
                 continue
             start = offsets[query]
             n = offsets[query + 1] - start
             low = start - offsets[first]
             padded = low + PADDING * (query - first)
-            document = places[0, low : low + n]
-            score = rows[4, low : low + n]  # until the pair kernel needs it
+            document, count = places[0, low : low + n], places[1, low : low + n]
+            gain, upper, lower, scale = rows[0, low:], rows[1, low:], rows[2, low:], rows[3, low:]
+            score = rows[4, low:]  # until a pair kernel needs it
+            gain_to, rank_to, scale_to = fast[1, padded:], fast[6, padded:], fast[8, padded:]
+            upper_to, upper_rest = fast[2, padded:], fast[3, padded:]
+            lower_to, lower_rest = fast[4, padded:], fast[5, padded:]
             top = scores[start + order[start]]
             graded = begin.size > 0 and cuts[query - first] == n - 1
             if graded and sigma * (top - scores[start + order[start + n - 1]]) <= fast_spread:
                 kinds[query - first] = GRADED
                 # Every document to its place, in rank order among those of the same gain.
-                count = places[1, low : low + n]
-                count[:] = 0
-                gain, upper, lower, scale = (
-                    rows[0, low : low + n],
-                    rows[1, low : low + n],
-                    rows[2, low : low + n],
-                    rows[3, low : low + n],
-                )
-                gain_to, upper_to, upper_rest = fast[1, padded:], fast[2, padded:], fast[3, padded:]
-                lower_to, lower_rest = fast[4, padded:], fast[5, padded:]
-                rank_to, scale_to = fast[6, padded:], fast[8, padded:]
-                least = gain[0]
+                for r in range(n):
+                    count[r] = 0
+                least = gain[0]  # only differences of gains matter: without their common part they fit float32
                 for r in range(n):
                     row = load(order, start + r)
                     at = np.uint64(load(begin, start + row))
@@ -184,57 +222,67 @@ def stage_kernel() -> Callable[..., None]:
                         rank_to[to] = r
                         scale_to[to] = load(scale, r)
             else:
-                document[:] = order[start : start + n]
+                for r in range(n):
+                    document[r] = load(order, start + r)
                 for r in range(n):
                     score[r] = load(scores, start + document[r])
                 beyond = 0
                 for r in range(n):
                     beyond += sigma * (top - score[r]) > fast_spread
                 kinds[query - first] = WIDE if beyond > 0 else RANKED
-                for r in range(n):  # only differences of gains matter: without their common part they fit float32
-                    fast[1, padded + r] = np.float32(rows[0, low + r] - rows[0, low])
-                for c in range(1, 3):
-                    part = rows[c, low : low + n]
-                    first_part, second_part = fast[2 * c, padded : padded + n], fast[2 * c + 1, padded : padded + n]
-                    for r in range(n):
-                        first_part[r] = np.float32(part[r])
-                    for r in range(n):
-                        second_part[r] = np.float32(part[r] - first_part[r])
-            powers = fast[0, padded : padded + n]
+                least = gain[0]
+                for r in range(n):
+                    gain_to[r] = np.float32(load(gain, r) - least)
+                for r in range(n):
+                    value = load(upper, r)
+                    upper_to[r] = np.float32(value)
+                    upper_rest[r] = np.float32(value - np.float32(value))
+                for r in range(n):
+                    value = load(lower, r)
+                    lower_to[r] = np.float32(value)
+                    lower_rest[r] = np.float32(value - np.float32(value))
+            found |= kinds[query - first]
+            powers = fast[0, padded:]
             for r in range(n):
                 powers[r] = exponential(max(sigma * (score[r] - top), -80.0))
+            if distanced:  # small distances of scores far from the top need both parts
+                for r in range(n):
+                    value = score[r] - top
+                    fast[11, padded + r] = np.float32(value)
+                    fast[12, padded + r] = np.float32(value - np.float32(value))
             if grade.size > 0:
                 for r in range(n):
-                    fast[6, padded + r] = grade[start + document[r]]
+                    rank_to[r] = grade[start + document[r]]
             if weight.size > 0:
                 for r in range(n):
                     fast[7, padded + r] = weight[start + document[r]]
             if tier.size > 0:
                 for r in range(n):
-                    fast[8, padded + r] = tier[start + document[r]]
+                    scale_to[r] = tier[start + document[r]]
             # Padding exerts no force: it is no better and no worse than anything, or, for a plain shape, infinitely far.
             for r in range(padded + n, padded + n + PADDING):
                 fast[0, r] = np.float32(1.0 if grade.size > 0 else FAR)
                 for c in range(1, 9):
                     fast[c, r] = np.float32(0.0)
                 fast[6, r] = np.float32(np.nan if grade.size > 0 else 0.0)
+                fast[11, r] = np.float32(0.0)
+                fast[12, r] = np.float32(0.0)
+        return found
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
 
 
 @functools.cache
-def pair_kernel(
-    fast_cost: Callable[..., tuple[float, float]], exact_cost: Callable[..., tuple[float, float]], shape: PairShape
-) -> Callable[..., None]:
-    """Specialise the kernel; its arguments are those of ``stage_kernel`` and what it computed."""
-    cost32 = inlinable(fast_cost)
-    cost64 = inlinable(exact_cost)
-    gained, plain, symmetric, fine, scaled, weighted, tiered, shifted = shape
+def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> Callable[..., None]:
+    """Lists in rank order, in float32: rows above the cut."""
+    cost32 = inlinable(cost)
+    _, _, _, _, scaled, weighted, _, shifted, summed, distanced = shape
     stamp = sources_stamp()
 
     def kernel(
         sigma: float,
         shift: float,
+        near: float,
         coefficient: float,
         scores: Any,
         grade: Any,
@@ -255,273 +303,364 @@ def pair_kernel(
         hessian: Any,
     ) -> None:
         _ = stamp
-        zero = np.float32(0.0)
-        one = np.float32(1.0)
-        shift32 = np.float32(shift)
+        zero, one, shift32 = np.float32(0.0), np.float32(1.0), np.float32(shift)
         for query in range(first, last):
-            cut = cuts[query - first]
-            if cut == 0:
+            if kinds[query - first] != RANKED:
                 continue
             start = offsets[query]
             n = offsets[query + 1] - start
             low = start - offsets[first]
-            # Rows part/parts of the triangle, so that one huge query can keep several threads busy.
-            area = cut * (n - 0.5 * cut)
-            first_row = np.uint64(n - np.sqrt(n * n - 2.0 * area * part / parts) + 0.5)
-            last_row = np.uint64(n - np.sqrt(n * n - 2.0 * area * (part + 1) / parts) + 0.5)
-            if part + 1 == parts:
-                last_row = np.uint64(cut)
+            first_row, last_row = rows_of(n, cuts[query - first], part, parts)
             end = np.uint64(n)
             gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
-            gradient64[:] = 0.0
-            hessian64[:] = 0.0
-            documents = places[0, low : low + n]
-            kind = kinds[query - first]
-            if kind == WIDE:
-                values = rows[:, low : low + n]
-                for i in range(first_row, last_row):
-                    upper_row = start + documents[i]
-                    for j in range(i + ONE, end):
-                        lower_row = start + documents[j]
-                        better = grade[upper_row] > grade[lower_row]
-                        if not (better or grade[upper_row] < grade[lower_row]):
-                            continue
-                        if tiered and tier[upper_row] != tier[lower_row]:
-                            continue
-                        size = abs(values[1, i] - values[2, j])
-                        if gained:
-                            size *= abs(values[0, i] - values[0, j])
-                        if scaled:
-                            size *= values[3, i]
-                        if weighted:
-                            size *= weight[upper_row] * weight[lower_row]
-                        margin = sigma * (scores[upper_row] - scores[lower_row])
-                        push, bend = cost64(margin if better else -margin, shift)
-                        push *= size if better else -size
-                        bend *= size
-                        gradient64[i] -= push
-                        gradient64[j] += push
-                        hessian64[i] += bend
-                        hessian64[j] += bend
-            else:
-                padded = low + PADDING * (query - first)
-                e, gain = fast[0, padded:], fast[1, padded:]
-                upper, upper_rest = fast[2, padded:], fast[3, padded:]
-                lower, lower_rest = fast[4, padded:], fast[5, padded:]
-                grade32, weight32, tier32 = fast[6, padded:], fast[7, padded:], fast[8, padded:]
-                gradient32, hessian32 = fast[9, padded:], fast[10, padded:]
-                scale = rows[3, low : low + n]
-                for j in range(n + PADDING):
-                    gradient32[j] = zero
-                    hessian32[j] = zero
-                graded = plain and kind == GRADED
-                column_i = np.uint64(0)
-                if graded:  # whole pairs of rows in each part
-                    first_row &= ~ONE
-                    last_row = end if part + 1 == parts else last_row & ~ONE
-                for block in range(first_row, last_row, ROW_BLOCK):
-                    stop = min(block + ROW_BLOCK, last_row)
-                    if graded:
-                        for i in range(block, stop, TWO):
-                            k = i + ONE
-                            while column_i <= i:
-                                column_i += np.uint64(places[1, low + column_i])
-                            column = column_i
-                            if column >= end:  # the lowest gain: nobody below. If k has it, its pairs have no size
-                                break
-                            e_i, e_k = load(e, i), load(e, k)
-                            gain_i, gain_k = load(gain, i), load(gain, k)
-                            upper_i, upper_rest_i = load(upper, i), load(upper_rest, i)
-                            upper_k, upper_rest_k = load(upper, k), load(upper_rest, k)
-                            lower_i, lower_rest_i = load(lower, i), load(lower_rest, i)
-                            lower_k, lower_rest_k = load(lower, k), load(lower_rest, k)
-                            rank_i, rank_k = load(grade32, i), load(grade32, k)
-                            scale_i, scale_k = load(tier32, i), load(tier32, k)
-                            weight_i, weight_k = load(weight32, i), load(weight32, k)
-                            gradient_i = gradient_k = hessian_i = hessian_k = 0.0
-                            while column < end:
-                                length = min(COLUMN_BLOCK, end - column)
-                                sum_i = sum_k = bend_i = bend_k = zero
-                                for j in range(column, column + ((length + LANES) & ~LANES)):
-                                    e_j, gain_j = load(e, j), load(gain, j)
-                                    upper_j, upper_rest_j = load(upper, j), load(upper_rest, j)
-                                    size_i, size_k = gain_i - gain_j, gain_k - gain_j
-                                    if symmetric and fine:
-                                        size_i *= distance(upper_i, upper_rest_i, upper_j, upper_rest_j)
-                                        size_k *= distance(upper_k, upper_rest_k, upper_j, upper_rest_j)
-                                    elif symmetric:
-                                        size_i *= abs(upper_i - upper_j)
-                                        size_k *= abs(upper_k - upper_j)
-                                    else:
-                                        lower_j, rank_j = load(lower, j), load(grade32, j)
-                                        above_i, above_k = rank_i < rank_j, rank_k < rank_j
-                                        over_i, under_i = (
-                                            upper_i if above_i else upper_j,
-                                            lower_j if above_i else lower_i,
-                                        )
-                                        over_k, under_k = (
-                                            upper_k if above_k else upper_j,
-                                            lower_j if above_k else lower_k,
-                                        )
-                                        if fine:
-                                            lower_rest_j = load(lower_rest, j)
-                                            size_i *= distance(
-                                                over_i,
-                                                upper_rest_i if above_i else upper_rest_j,
-                                                under_i,
-                                                lower_rest_j if above_i else lower_rest_i,
-                                            )
-                                            size_k *= distance(
-                                                over_k,
-                                                upper_rest_k if above_k else upper_rest_j,
-                                                under_k,
-                                                lower_rest_j if above_k else lower_rest_k,
-                                            )
-                                        else:
-                                            size_i *= abs(over_i - under_i)
-                                            size_k *= abs(over_k - under_k)
-                                        if scaled:
-                                            scale_j = load(tier32, j)
-                                            size_i *= scale_i if above_i else scale_j
-                                            size_k *= scale_k if above_k else scale_j
-                                    if weighted:
-                                        weight_j = load(weight32, j)
-                                        size_i *= weight_i * weight_j
-                                        size_k *= weight_k * weight_j
-                                    total_i, total_k = e_i + e_j, e_k + e_j
-                                    inverse = one / (total_i * total_k)
-                                    push_i, curve_i = cost32(e_i, e_j, inverse * total_k)
-                                    push_k, curve_k = cost32(e_k, e_j, inverse * total_i)
-                                    push_i *= size_i
-                                    push_k *= size_k
-                                    curve_i *= size_i
-                                    curve_k *= size_k
-                                    sum_i -= push_i
-                                    sum_k -= push_k
-                                    bend_i += curve_i
-                                    bend_k += curve_k
-                                    gradient32[j] += push_i + push_k
-                                    hessian32[j] += curve_i + curve_k
-                                gradient_i += sum_i
-                                gradient_k += sum_k
-                                hessian_i += bend_i
-                                hessian_k += bend_k
-                                column += length
-                            gradient64[i] += gradient_i
-                            gradient64[k] += gradient_k
-                            hessian64[i] += hessian_i
-                            hessian64[k] += hessian_k
-                    for i in range(block, block if graded else stop, TWO):
-                        # Documents i and k = i + 1 against all below i: k against itself has no size.
-                        k = min(i + ONE, stop - ONE)
-                        e_i, e_k = load(e, i), load(e, k)
-                        factor_i, factor_k = one, one
-                        if scaled:
-                            factor_i, factor_k = np.float32(scale[i]), np.float32(scale[k])
-                        if weighted:
-                            factor_i *= load(weight32, i)
-                            factor_k *= load(weight32, k)
-                        row_i = (
-                            load(gain, i),
-                            load(upper, i),
-                            load(upper_rest, i),
-                            load(grade32, i),
-                            factor_i,
-                            load(tier32, i),
-                        )
-                        row_k = (
-                            load(gain, k),
-                            load(upper, k),
-                            load(upper_rest, k),
-                            load(grade32, k),
-                            factor_k,
-                            load(tier32, k),
-                        )
-                        gradient_i = gradient_k = hessian_i = hessian_k = 0.0
-                        column = i + ONE
-                        while column < end:
-                            length = min(COLUMN_BLOCK, end - column)
-                            below = range(column, column + ((length + LANES) & ~LANES))
-                            sum_i = sum_k = bend_i = bend_k = zero
-                            if k == i:  # a last one alone
-                                for j in below:
-                                    row_j = (
-                                        load(gain, j),
-                                        load(lower, j),
-                                        load(lower_rest, j),
-                                        load(grade32, j),
-                                        load(weight32, j),
-                                        load(tier32, j),
-                                    )
-                                    size_i, better_i = pair_size(shape, row_i, *row_j)
-                                    e_j = load(e, j)
-                                    high_i, low_i = e_i if better_i else e_j, e_j if better_i else e_i
-                                    if shifted:
-                                        high_i *= shift32
-                                        inverse_i = one / (high_i + low_i)
-                                    else:  # as for two, so that padding comes to 0
-                                        total_i = e_i + e_j
-                                        inverse_i = (one / (total_i * total_i)) * total_i
-                                    push_i, curve_i = cost32(high_i, low_i, inverse_i)
-                                    push_i *= size_i
-                                    curve_i *= abs(size_i)
-                                    sum_i -= push_i
-                                    bend_i += curve_i
-                                    gradient32[j] += push_i
-                                    hessian32[j] += curve_i
-                            else:
-                                for j in below:
-                                    row_j = (
-                                        load(gain, j),
-                                        load(lower, j),
-                                        load(lower_rest, j),
-                                        load(grade32, j),
-                                        load(weight32, j),
-                                        load(tier32, j),
-                                    )
-                                    size_i, better_i = pair_size(shape, row_i, *row_j)
-                                    size_k, better_k = pair_size(shape, row_k, *row_j)
-                                    e_j = load(e, j)
-                                    high_i, low_i = e_i if better_i else e_j, e_j if better_i else e_i
-                                    high_k, low_k = e_k if better_k else e_j, e_j if better_k else e_k
-                                    if shifted:  # with the parameter, the product of two totals could overflow
-                                        high_i *= shift32
-                                        high_k *= shift32
-                                        inverse_i, inverse_k = one / (high_i + low_i), one / (high_k + low_k)
-                                    else:
-                                        total_i, total_k = e_i + e_j, e_k + e_j
-                                        inverse = one / (total_i * total_k)
-                                        inverse_i, inverse_k = inverse * total_k, inverse * total_i
-                                    push_i, curve_i = cost32(high_i, low_i, inverse_i)
-                                    push_k, curve_k = cost32(high_k, low_k, inverse_k)
-                                    push_i *= size_i
-                                    push_k *= size_k
-                                    curve_i *= abs(size_i)
-                                    curve_k *= abs(size_k)
-                                    sum_i -= push_i
-                                    sum_k -= push_k
-                                    bend_i += curve_i
-                                    bend_k += curve_k
-                                    gradient32[j] += push_i + push_k
-                                    hessian32[j] += curve_i + curve_k
-                            gradient_i += sum_i
-                            gradient_k += sum_k
-                            hessian_i += bend_i
-                            hessian_k += bend_k
-                            column += length
-                        gradient64[i] += gradient_i
-                        gradient64[k] += gradient_k
-                        hessian64[i] += hessian_i
-                        hessian64[k] += hessian_k
-                    for j in range(block + ONE, end):
-                        gradient64[j] += gradient32[j]
-                        hessian64[j] += hessian32[j]
-                        gradient32[j] = zero
-                        hessian32[j] = zero
-            unit = coefficient * norm[query] * sigma
             for r in range(n):
-                document = low + documents[r]
-                gradient[document] += unit * gradient64[r]
-                hessian[document] += unit * sigma * hessian64[r]
+                gradient64[r] = 0.0
+                hessian64[r] = 0.0
+            documents = places[0, low : low + n]
+            apart = nearness(near, scores, start, n) if distanced else 1.0
+            total = 0.0  # of the forces, where they are summed
+            apart32 = np.float32(apart)
+            padded = low + PADDING * (query - first)
+            e, gain = fast[0, padded:], fast[1, padded:]
+            upper, upper_rest = fast[2, padded:], fast[3, padded:]
+            lower, lower_rest = fast[4, padded:], fast[5, padded:]
+            grade32, weight32, tier32 = fast[6, padded:], fast[7, padded:], fast[8, padded:]
+            gradient32, hessian32 = fast[9, padded:], fast[10, padded:]
+            score32, score_rest = fast[11, padded:], fast[12, padded:]
+            for r in range(n + PADDING):
+                gradient32[r] = zero
+                hessian32[r] = zero
+            scale = rows[3, low : low + n]
+            for block in range(first_row, last_row, ROW_BLOCK):
+                stop = min(block + ROW_BLOCK, last_row)
+                for i in range(block, stop, TWO):
+                    # Documents i and k = i + 1 against all below i: k against itself has no size. A last one is alone.
+                    k = min(i + ONE, stop - ONE)
+                    both = one if k > i else zero
+                    e_i, e_k = load(e, i), load(e, k)
+                    factor_i, factor_k = one, one
+                    if scaled:
+                        factor_i, factor_k = np.float32(scale[i]), np.float32(scale[k])
+                    if weighted:
+                        factor_i *= load(weight32, i)
+                        factor_k *= load(weight32, k)
+                    upper_i, upper_rest_i, upper_k, upper_rest_k = (
+                        load(upper, i),
+                        load(upper_rest, i),
+                        load(upper, k),
+                        load(upper_rest, k),
+                    )
+                    row_i = load(gain, i), upper_i, upper_rest_i, load(grade32, i), factor_i, load(tier32, i)
+                    row_k = load(gain, k), upper_k, upper_rest_k, load(grade32, k), factor_k, load(tier32, k)
+                    score_i, score_rest_i = load(score32, i), load(score_rest, i)
+                    score_k, score_rest_k = load(score32, k), load(score_rest, k)
+                    gradient_i = gradient_k = hessian_i = hessian_k = 0.0
+                    column = i + ONE
+                    while column < end:
+                        length = min(COLUMN_BLOCK, end - column)
+                        sum_i = sum_k = bend_i = bend_k = force = zero
+                        for j in range(column, column + ((length + LANES) & ~LANES)):
+                            gain_j, lower_j, lower_rest_j = load(gain, j), load(lower, j), load(lower_rest, j)
+                            row_j = gain_j, lower_j, lower_rest_j, load(grade32, j), load(weight32, j), load(tier32, j)
+                            size_i, better_i = pair_size(shape, row_i, *row_j)
+                            size_k, better_k = pair_size(shape, row_k, *row_j)
+                            size_k *= both
+                            if distanced:
+                                score_j, score_rest_j = load(score32, j), load(score_rest, j)
+                                size_i /= apart32 + distance(score_i, score_rest_i, score_j, score_rest_j)
+                                size_k /= apart32 + distance(score_k, score_rest_k, score_j, score_rest_j)
+                            e_j = load(e, j)
+                            high_i, low_i = e_i if better_i else e_j, e_j if better_i else e_i
+                            high_k, low_k = e_k if better_k else e_j, e_j if better_k else e_k
+                            if shifted:  # with the parameter, the product of two totals could overflow
+                                high_i *= shift32
+                                high_k *= shift32
+                                inverse_i, inverse_k = one / (high_i + low_i), one / (high_k + low_k)
+                            else:
+                                total_i, total_k = e_i + e_j, e_k + e_j
+                                inverse = one / (total_i * total_k)
+                                inverse_i, inverse_k = inverse * total_k, inverse * total_i
+                            push_i, curve_i = cost32(high_i, low_i, inverse_i)
+                            push_k, curve_k = cost32(high_k, low_k, inverse_k)
+                            push_i *= size_i
+                            push_k *= size_k
+                            curve_i *= abs(size_i)
+                            curve_k *= abs(size_k)
+                            if summed:
+                                force += abs(push_i) + abs(push_k)
+                            sum_i -= push_i
+                            sum_k -= push_k
+                            bend_i += curve_i
+                            bend_k += curve_k
+                            gradient32[j] += push_i + push_k
+                            hessian32[j] += curve_i + curve_k
+                        gradient_i += sum_i
+                        gradient_k += sum_k
+                        hessian_i += bend_i
+                        hessian_k += bend_k
+                        total += force
+                        column += length
+                    gradient64[i] += gradient_i
+                    gradient64[k] += gradient_k
+                    hessian64[i] += hessian_i
+                    hessian64[k] += hessian_k
+                for r in range(n):
+                    gradient64[r] += gradient32[r]
+                    hessian64[r] += hessian32[r]
+                    gradient32[r] = zero
+                    hessian32[r] = zero
+            unit = coefficient * norm[query] * sigma
+            if summed:
+                unit *= log_scale(2.0 * norm[query] * sigma * total)
+            for r in range(n):
+                gradient[low + documents[r]] += unit * gradient64[r]
+                hessian[low + documents[r]] += unit * sigma * hessian64[r]
 
     return compile_kernel(kernel, fastmath=REDUCE)
+
+
+@functools.cache
+def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> Callable[..., None]:
+    """Whole lists by falling gain, in float32: each row against the lower gains, which begin where its own ends."""
+    cost32 = inlinable(cost)
+    _, _, symmetric, fine, scaled, weighted, _, _, summed, distanced = shape
+    stamp = sources_stamp()
+
+    def kernel(
+        sigma: float,
+        shift: float,
+        near: float,
+        coefficient: float,
+        scores: Any,
+        grade: Any,
+        weight: Any,
+        tier: Any,
+        norm: Any,
+        offsets: Any,
+        first: int,
+        last: int,
+        part: int,
+        parts: int,
+        cuts: Any,
+        rows: Any,
+        fast: Any,
+        places: Any,
+        kinds: Any,
+        gradient: Any,
+        hessian: Any,
+    ) -> None:
+        _ = stamp
+        zero, one = np.float32(0.0), np.float32(1.0)
+        for query in range(first, last):
+            if kinds[query - first] != GRADED:
+                continue
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            low = start - offsets[first]
+            first_row, last_row = rows_of(n, cuts[query - first], part, parts)
+            end = np.uint64(n)
+            gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
+            for r in range(n):
+                gradient64[r] = 0.0
+                hessian64[r] = 0.0
+            documents = places[0, low : low + n]
+            apart = nearness(near, scores, start, n) if distanced else 1.0
+            total = 0.0  # of the forces, where they are summed
+            apart32 = np.float32(apart)
+            padded = low + PADDING * (query - first)
+            e, gain = fast[0, padded:], fast[1, padded:]
+            upper, upper_rest = fast[2, padded:], fast[3, padded:]
+            lower, lower_rest = fast[4, padded:], fast[5, padded:]
+            grade32, weight32, tier32 = fast[6, padded:], fast[7, padded:], fast[8, padded:]
+            gradient32, hessian32 = fast[9, padded:], fast[10, padded:]
+            score32, score_rest = fast[11, padded:], fast[12, padded:]
+            for r in range(n + PADDING):
+                gradient32[r] = zero
+                hessian32[r] = zero
+            first_row &= ~ONE  # whole pairs of rows in each part
+            last_row = end if part + 1 == parts else last_row & ~ONE
+            lower_gain = np.uint64(0)
+            for block in range(first_row, last_row, ROW_BLOCK):
+                for i in range(block, min(block + ROW_BLOCK, last_row), TWO):
+                    k = i + ONE
+                    while lower_gain <= i:
+                        lower_gain += np.uint64(places[1, low + lower_gain])
+                    column = lower_gain
+                    if column >= end:  # the lowest gain: nobody below. If k has it, its pairs have no size
+                        break
+                    e_i, e_k = load(e, i), load(e, k)
+                    gain_i, gain_k = load(gain, i), load(gain, k)
+                    upper_i, upper_rest_i = load(upper, i), load(upper_rest, i)
+                    upper_k, upper_rest_k = load(upper, k), load(upper_rest, k)
+                    lower_i, lower_rest_i = load(lower, i), load(lower_rest, i)
+                    lower_k, lower_rest_k = load(lower, k), load(lower_rest, k)
+                    rank_i, rank_k = load(grade32, i), load(grade32, k)
+                    scale_i, scale_k = load(tier32, i), load(tier32, k)
+                    weight_i, weight_k = load(weight32, i), load(weight32, k)
+                    score_i, score_rest_i = load(score32, i), load(score_rest, i)
+                    score_k, score_rest_k = load(score32, k), load(score_rest, k)
+                    gradient_i = gradient_k = hessian_i = hessian_k = 0.0
+                    while column < end:
+                        length = min(COLUMN_BLOCK, end - column)
+                        sum_i = sum_k = bend_i = bend_k = force = zero
+                        for j in range(column, column + ((length + LANES) & ~LANES)):
+                            e_j, gain_j = load(e, j), load(gain, j)
+                            upper_j, upper_rest_j = load(upper, j), load(upper_rest, j)
+                            size_i, size_k = gain_i - gain_j, gain_k - gain_j
+                            if symmetric and fine:
+                                size_i *= distance(upper_i, upper_rest_i, upper_j, upper_rest_j)
+                                size_k *= distance(upper_k, upper_rest_k, upper_j, upper_rest_j)
+                            elif symmetric:
+                                size_i *= abs(upper_i - upper_j)
+                                size_k *= abs(upper_k - upper_j)
+                            else:
+                                lower_j, rank_j = load(lower, j), load(grade32, j)
+                                above_i, above_k = rank_i < rank_j, rank_k < rank_j
+                                over_i, under_i = upper_i if above_i else upper_j, lower_j if above_i else lower_i
+                                over_k, under_k = upper_k if above_k else upper_j, lower_j if above_k else lower_k
+                                if fine:
+                                    lower_rest_j = load(lower_rest, j)
+                                    over_rest = upper_rest_i if above_i else upper_rest_j
+                                    under_rest = lower_rest_j if above_i else lower_rest_i
+                                    size_i *= distance(over_i, over_rest, under_i, under_rest)
+                                    over_rest = upper_rest_k if above_k else upper_rest_j
+                                    under_rest = lower_rest_j if above_k else lower_rest_k
+                                    size_k *= distance(over_k, over_rest, under_k, under_rest)
+                                else:
+                                    size_i *= abs(over_i - under_i)
+                                    size_k *= abs(over_k - under_k)
+                                if scaled:
+                                    scale_j = load(tier32, j)
+                                    size_i *= scale_i if above_i else scale_j
+                                    size_k *= scale_k if above_k else scale_j
+                            if weighted:
+                                weight_j = load(weight32, j)
+                                size_i *= weight_i * weight_j
+                                size_k *= weight_k * weight_j
+                            if distanced:
+                                score_j, score_rest_j = load(score32, j), load(score_rest, j)
+                                size_i /= apart32 + distance(score_i, score_rest_i, score_j, score_rest_j)
+                                size_k /= apart32 + distance(score_k, score_rest_k, score_j, score_rest_j)
+                            total_i, total_k = e_i + e_j, e_k + e_j
+                            inverse = one / (total_i * total_k)
+                            push_i, curve_i = cost32(e_i, e_j, inverse * total_k)
+                            push_k, curve_k = cost32(e_k, e_j, inverse * total_i)
+                            push_i *= size_i
+                            push_k *= size_k
+                            curve_i *= size_i
+                            curve_k *= size_k
+                            if summed:
+                                force += push_i + push_k
+                            sum_i -= push_i
+                            sum_k -= push_k
+                            bend_i += curve_i
+                            bend_k += curve_k
+                            gradient32[j] += push_i + push_k
+                            hessian32[j] += curve_i + curve_k
+                        gradient_i += sum_i
+                        gradient_k += sum_k
+                        hessian_i += bend_i
+                        hessian_k += bend_k
+                        total += force
+                        column += length
+                    gradient64[i] += gradient_i
+                    gradient64[k] += gradient_k
+                    hessian64[i] += hessian_i
+                    hessian64[k] += hessian_k
+                for r in range(n):
+                    gradient64[r] += gradient32[r]
+                    hessian64[r] += hessian32[r]
+                    gradient32[r] = zero
+                    hessian32[r] = zero
+            unit = coefficient * norm[query] * sigma
+            if summed:
+                unit *= log_scale(2.0 * norm[query] * sigma * total)
+            for r in range(n):
+                gradient[low + documents[r]] += unit * gradient64[r]
+                hessian[low + documents[r]] += unit * sigma * hessian64[r]
+
+    return compile_kernel(kernel, fastmath=REDUCE)
+
+
+@functools.cache
+def wide_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> Callable[..., None]:
+    """Lists in rank order whose scores spread too far, pair by pair in float64."""
+    cost64 = inlinable(cost)
+    gained, _, _, _, scaled, weighted, tiered, _, summed, distanced = shape
+    stamp = sources_stamp()
+
+    def kernel(
+        sigma: float,
+        shift: float,
+        near: float,
+        coefficient: float,
+        scores: Any,
+        grade: Any,
+        weight: Any,
+        tier: Any,
+        norm: Any,
+        offsets: Any,
+        first: int,
+        last: int,
+        part: int,
+        parts: int,
+        cuts: Any,
+        rows: Any,
+        fast: Any,
+        places: Any,
+        kinds: Any,
+        gradient: Any,
+        hessian: Any,
+    ) -> None:
+        _ = stamp
+        for query in range(first, last):
+            if kinds[query - first] != WIDE:
+                continue
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            low = start - offsets[first]
+            first_row, last_row = rows_of(n, cuts[query - first], part, parts)
+            end = np.uint64(n)
+            gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
+            for r in range(n):
+                gradient64[r] = 0.0
+                hessian64[r] = 0.0
+            documents = places[0, low : low + n]
+            apart = nearness(near, scores, start, n) if distanced else 1.0
+            total = 0.0  # of the forces, where they are summed
+            values = rows[:, low : low + n]
+            for i in range(first_row, last_row):
+                upper_row = start + documents[i]
+                for j in range(i + ONE, end):
+                    lower_row = start + documents[j]
+                    better = grade[upper_row] > grade[lower_row]
+                    if not (better or grade[upper_row] < grade[lower_row]):
+                        continue
+                    if tiered and tier[upper_row] != tier[lower_row]:
+                        continue
+                    size = abs(values[1, i] - values[2, j])
+                    if gained:
+                        size *= abs(values[0, i] - values[0, j])
+                    if scaled:
+                        size *= values[3, i]
+                    if weighted:
+                        size *= weight[upper_row] * weight[lower_row]
+                    if distanced:
+                        size /= apart + abs(scores[upper_row] - scores[lower_row])
+                    margin = sigma * (scores[upper_row] - scores[lower_row])
+                    push, bend = cost64(margin if better else -margin, shift)
+                    total += push * size
+                    push *= size if better else -size
+                    bend *= size
+                    gradient64[i] -= push
+                    gradient64[j] += push
+                    hessian64[i] += bend
+                    hessian64[j] += bend
+            unit = coefficient * norm[query] * sigma
+            if summed:
+                unit *= log_scale(2.0 * norm[query] * sigma * total)
+            for r in range(n):
+                gradient[low + documents[r]] += unit * gradient64[r]
+                hessian[low + documents[r]] += unit * sigma * hessian64[r]
+
+    return compile_kernel(kernel)

@@ -11,13 +11,18 @@ from ..kernels import (
     FAST_SPREAD,
     FLOAT32_ROWS,
     FLOAT64_ROWS,
+    GRADED,
     PADDING,
+    RANKED,
+    WIDE,
     PairShape,
+    graded_kernel,
     level_kernel,
-    pair_kernel,
     rank_kernel,
+    ranked_kernel,
     stage_kernel,
     swap_kernel,
+    wide_kernel,
 )
 from ..measures import Measure, Prepared, as_measure
 from ..queries import Array, Labels, Queries, Task
@@ -179,6 +184,8 @@ class LambdaRank(Objective):
             weighted=weight.size > 0,
             tiered=tier.size > 0,
             shifted=shifted,
+            summed=self.log,
+            distanced=self.cost.distance > 0.0,
         )
         size, count = len(gradient), last - first
         rows = scratch.array("rows", FLOAT64_ROWS, size)
@@ -189,12 +196,19 @@ class LambdaRank(Objective):
         ranked: tuple[Any, ...] = (queries.offsets, first, last, ranking.orders[measure.cutoff])
         staged: tuple[Any, ...] = (cuts, rows, fast, places, kinds)
         swap_kernel(self.measure.swap_rows())(gain, discount, k, norm, *ranked, rows, cuts)
-        stage_kernel()(
+        present = stage_kernel()(
             *(scores, EMPTY if shape.plain else grade, begin if shape.plain else NOWHERE),
-            *(shape.symmetric, shape.fine),
+            *(shape.symmetric, shape.fine, shape.distanced),
             *(weight, tier, self.sigma, spread, *ranked, *staged),
         )
-        pair_kernel(self.cost.fast, self.cost.exact, shape)(
-            *(self.sigma, self.cost.shift, coefficient, scores, grade, weight, tier, norm),
-            *(queries.offsets, first, last, task.part, task.parts, *staged, gradient, hessian),
-        )
+        cost = self.cost
+        for kind, kernel, formula in (
+            (RANKED, ranked_kernel, cost.fast),
+            (GRADED, graded_kernel, cost.fast),
+            (WIDE, wide_kernel, cost.exact),
+        ):
+            if present & kind:
+                kernel(formula, shape)(
+                    *(self.sigma, cost.shift, cost.distance, coefficient, scores, grade, weight, tier, norm),
+                    *(queries.offsets, first, last, task.part, task.parts, *staged, gradient, hessian),
+                )
