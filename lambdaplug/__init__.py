@@ -8,6 +8,7 @@ from .costs import RankNet, Sigmoid
 from .errors import LambdaplugError, LambdaplugWarning
 from .evaluation import evaluate, metric
 from .folds import query_folds
+from .hosts import presets
 from .hosts.callback import callback
 from .hosts.recorder import record
 from .kernels import set_num_threads
@@ -60,6 +61,7 @@ __all__ = [
     "linear",
     "metric",
     "on_plateau",
+    "presets",
     "query_folds",
     "record",
     "set_num_threads",

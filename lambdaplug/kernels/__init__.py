@@ -1,5 +1,6 @@
 """Compiled loops: the only place that imports Numba. They know arrays; what the numbers mean is decided elsewhere."""
 
+from .builtin import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
 from .compiling import inlinable
 from .counting import count_kernel
 from .finishing import finish_kernel, shape_kernel
@@ -19,6 +20,7 @@ __all__ = [
     "LETOR_WIDER",
     "PADDING",
     "POSITION_ROWS",
+    "TABLE_SIZE",
     "PairShape",
     "backward_kernel",
     "chunk_kernel",
@@ -27,6 +29,7 @@ __all__ = [
     "finish_kernel",
     "get_num_threads",
     "inlinable",
+    "lambdarank_kernel",
     "letor_kernel",
     "level_kernel",
     "move_kernel",
@@ -35,6 +38,7 @@ __all__ = [
     "position_kernel",
     "powers_of_ten",
     "rank_kernel",
+    "rank_pairs_kernel",
     "run_tasks",
     "set_num_threads",
     "shape_kernel",
@@ -45,4 +49,5 @@ __all__ = [
     "tied_value_kernel",
     "top_kernel",
     "value_kernel",
+    "xendcg_kernel",
 ]
