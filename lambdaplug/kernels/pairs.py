@@ -31,7 +31,9 @@ FAST_SPREAD = 42.0  # exp(-42)^2 = 3e-37 is a normal float32, and so is its reci
 FAR = 1e38  # the exp of padding: the product of two such totals is infinite, its reciprocal 0, and so is the force
 PADDING = 8  # float32 lanes of a 256-bit register: the loop's remainder runs on padding instead of one by one
 FLOAT64_ROWS = 6  # gain, upper, lower, scale | gradient, hessian
-FLOAT32_ROWS = 11  # exp, gain, upper (2), lower (2), grade or rank, weight, tier or scale | gradient, hessian
+FLOAT32_ROWS = (
+    13  # exp, gain, upper (2), lower (2), grade or rank, weight, tier or scale | gradient, hessian | score (2)
+)
 RANKED, GRADED, WIDE = 0, 1, 2
 ROW_BLOCK = np.uint64(128)
 COLUMN_BLOCK = np.uint64(512)
@@ -52,6 +54,8 @@ class PairShape(NamedTuple):
     weighted: bool = False  # documents carry weights
     tiered: bool = False  # only pairs of the same tier
     shifted: bool = False  # the cost has a parameter
+    summed: bool = False  # a query is scaled by log2(1 + S)/S, S its summed force
+    distanced: bool = False  # |delta| is divided by a constant plus the distance of the scores
 
 
 @inlinable
@@ -106,7 +110,7 @@ def exponential(x: float) -> Any:
 
 @functools.cache
 def stage_kernel() -> Callable[..., None]:
-    """``kernel(scores, grade, begin, symmetric, weight, tier, sigma, fast_spread, offsets, first, last, order, ...)``.
+    """``kernel(scores, grade, begin, symmetric, distanced, weight, tier, sigma, fast_spread, offsets, first, last, ...)``.
 
     Derives ``fast`` (float32, each query padded) from ``rows`` (float64, in rank order). It is a kernel of its own
     because the pair kernel may only ``load`` what no store in the same function has written. ``weight`` and ``tier`` may
@@ -121,6 +125,7 @@ def stage_kernel() -> Callable[..., None]:
         grade: Any,
         begin: Any,
         symmetric: bool,
+        distanced: bool,
         weight: Any,
         tier: Any,
         sigma: float,
@@ -199,6 +204,15 @@ def stage_kernel() -> Callable[..., None]:
             to = fast[0, padded : padded + n]
             for r in range(n):
                 to[r] = exponential(max(sigma * (score[r] - top), -80.0))
+            if distanced:  # small distances of scores far from the top need both parts
+                to = fast[11, padded : padded + n]
+                rest = fast[12, padded : padded + n]
+                for r in range(n):
+                    to[r] = np.float32(score[r] - top)
+                for r in range(n):
+                    rest[r] = np.float32((score[r] - top) - to[r])
+                fast[11, padded + n : padded + n + PADDING] = np.float32(0.0)
+                fast[12, padded + n : padded + n + PADDING] = np.float32(0.0)
             if grade.size > 0:
                 for r in range(n):
                     fast[6, padded + r] = grade[start + document[r]]
@@ -225,12 +239,13 @@ def pair_kernel(
     """Specialise the kernel; its arguments are those of ``stage_kernel`` and what it computed."""
     cost32 = inlinable(fast_cost)
     cost64 = inlinable(exact_cost)
-    gained, plain, symmetric, scaled, weighted, tiered, shifted = shape
+    gained, plain, symmetric, scaled, weighted, tiered, shifted, summed, distanced = shape
     stamp = sources_stamp()
 
     def kernel(
         sigma: float,
         shift: float,
+        near: float,
         coefficient: float,
         scores: Any,
         grade: Any,
@@ -273,6 +288,14 @@ def pair_kernel(
             hessian64[:] = 0.0
             documents = places[0, low : low + n]
             kind = kinds[query - first]
+            total = 0.0  # of the forces, where they are summed
+            apart = 1.0  # what a pair's distance is added to; equal scores all over the query: nothing is divided
+            if distanced:
+                for r in range(1, n):
+                    if scores[start + r] != scores[start]:
+                        apart = near
+                        break
+            apart32 = np.float32(apart)
             if kind == WIDE:
                 values = rows[:, low : low + n]
                 for i in range(first_row, last_row):
@@ -291,8 +314,12 @@ def pair_kernel(
                             size *= values[3, i]
                         if weighted:
                             size *= weight[upper_row] * weight[lower_row]
+                        if distanced:
+                            size /= apart + abs(scores[upper_row] - scores[lower_row])
                         margin = sigma * (scores[upper_row] - scores[lower_row])
                         push, bend = cost64(margin if better else -margin, shift)
+                        if summed:
+                            total += push * size
                         push *= size if better else -size
                         bend *= size
                         gradient64[i] -= push
@@ -306,6 +333,7 @@ def pair_kernel(
                 lower, lower_rest = fast[4, padded:], fast[5, padded:]
                 grade32, weight32, tier32 = fast[6, padded:], fast[7, padded:], fast[8, padded:]
                 gradient32, hessian32 = fast[9, padded:], fast[10, padded:]
+                score32, score_rest = fast[11, padded:], fast[12, padded:]
                 scale = rows[3, low : low + n]
                 for j in range(n + PADDING):
                     gradient32[j] = zero
@@ -334,6 +362,8 @@ def pair_kernel(
                             rank_i, rank_k = load(grade32, i), load(grade32, k)
                             scale_i, scale_k = load(tier32, i), load(tier32, k)
                             weight_i, weight_k = load(weight32, i), load(weight32, k)
+                            score_i, score_rest_i = load(score32, i), load(score_rest, i)
+                            score_k, score_rest_k = load(score32, k), load(score_rest, k)
                             gradient_i = gradient_k = hessian_i = hessian_k = 0.0
                             while column < end:
                                 length = min(COLUMN_BLOCK, end - column)
@@ -369,6 +399,10 @@ def pair_kernel(
                                         weight_j = load(weight32, j)
                                         size_i *= weight_i * weight_j
                                         size_k *= weight_k * weight_j
+                                    if distanced:
+                                        score_j, score_rest_j = load(score32, j), load(score_rest, j)
+                                        size_i /= apart32 + distance(score_i, score_rest_i, score_j, score_rest_j)
+                                        size_k /= apart32 + distance(score_k, score_rest_k, score_j, score_rest_j)
                                     total_i, total_k = e_i + e_j, e_k + e_j
                                     inverse = one / (total_i * total_k)
                                     push_i, curve_i = cost32(e_i, e_j, inverse * total_k)
@@ -388,6 +422,8 @@ def pair_kernel(
                                 hessian_i += bend_i
                                 hessian_k += bend_k
                                 column += length
+                            if summed:  # the upper one is the better in every pair
+                                total -= gradient_i + gradient_k
                             gradient64[i] += gradient_i
                             gradient64[k] += gradient_k
                             hessian64[i] += hessian_i
@@ -418,12 +454,14 @@ def pair_kernel(
                             factor_k,
                             load(tier32, k),
                         )
+                        score_i, score_rest_i = load(score32, i), load(score_rest, i)
+                        score_k, score_rest_k = load(score32, k), load(score_rest, k)
                         gradient_i = gradient_k = hessian_i = hessian_k = 0.0
                         column = i + ONE
                         while column < end:
                             length = min(COLUMN_BLOCK, end - column)
                             below = range(column, column + ((length + LANES) & ~LANES))
-                            sum_i = sum_k = bend_i = bend_k = zero
+                            sum_i = sum_k = bend_i = bend_k = force = zero
                             if k == i:  # a last one alone
                                 for j in below:
                                     row_j = (
@@ -435,6 +473,9 @@ def pair_kernel(
                                         load(tier32, j),
                                     )
                                     size_i, better_i = pair_size(shape, row_i, *row_j)
+                                    if distanced:
+                                        score_j, score_rest_j = load(score32, j), load(score_rest, j)
+                                        size_i /= apart32 + distance(score_i, score_rest_i, score_j, score_rest_j)
                                     e_j = load(e, j)
                                     high_i, low_i = e_i if better_i else e_j, e_j if better_i else e_i
                                     if shifted:
@@ -446,6 +487,8 @@ def pair_kernel(
                                     push_i, curve_i = cost32(high_i, low_i, inverse_i)
                                     push_i *= size_i
                                     curve_i *= abs(size_i)
+                                    if summed:
+                                        force += abs(push_i)
                                     sum_i -= push_i
                                     bend_i += curve_i
                                     gradient32[j] += push_i
@@ -462,6 +505,10 @@ def pair_kernel(
                                     )
                                     size_i, better_i = pair_size(shape, row_i, *row_j)
                                     size_k, better_k = pair_size(shape, row_k, *row_j)
+                                    if distanced:
+                                        score_j, score_rest_j = load(score32, j), load(score_rest, j)
+                                        size_i /= apart32 + distance(score_i, score_rest_i, score_j, score_rest_j)
+                                        size_k /= apart32 + distance(score_k, score_rest_k, score_j, score_rest_j)
                                     e_j = load(e, j)
                                     high_i, low_i = e_i if better_i else e_j, e_j if better_i else e_i
                                     high_k, low_k = e_k if better_k else e_j, e_j if better_k else e_k
@@ -479,6 +526,8 @@ def pair_kernel(
                                     push_k *= size_k
                                     curve_i *= abs(size_i)
                                     curve_k *= abs(size_k)
+                                    if summed:
+                                        force += abs(push_i) + abs(push_k)
                                     sum_i -= push_i
                                     sum_k -= push_k
                                     bend_i += curve_i
@@ -489,6 +538,8 @@ def pair_kernel(
                             gradient_k += sum_k
                             hessian_i += bend_i
                             hessian_k += bend_k
+                            if summed:
+                                total += force
                             column += length
                         gradient64[i] += gradient_i
                         gradient64[k] += gradient_k
@@ -500,6 +551,9 @@ def pair_kernel(
                         gradient32[j] = zero
                         hessian32[j] = zero
             unit = coefficient * norm[query] * sigma
+            if summed:
+                force64 = 2.0 * norm[query] * sigma * total
+                unit *= np.log2(1.0 + force64) / force64 if force64 > 0.0 else 1.0
             for r in range(n):
                 document = low + documents[r]
                 gradient[document] += unit * gradient64[r]

@@ -41,13 +41,14 @@ class LambdaRank(Objective):
     ----------
     measure: a measure or its name: ``"ndcg@10"``, ``"map"``, ``lp.NDCG(k=10, gain="linear")``.
     labels: another label source, one value a row in the data set's row order; default the data set's labels.
-    cost: ``"ranknet"`` (above) or ``lp.Sigmoid(mu)``.
+    cost: ``"ranknet"`` (above), ``lp.RankNet(distance=0.01)`` (each |dM| divided by 0.01 + |o|) or ``lp.Sigmoid(mu)``.
     sigma: steepness of the pair cost.
     step: ``"newton"`` returns the hessians above; ``"gradient"`` returns 1 for every document, for the pairs' costs
         whose second derivative says nothing (the default with ``lp.Sigmoid``), and then divides each query's gradients by their standard deviation.
     ignore_zero: documents with the label 0 are in no pair, as unclicked results in a click tier (see Graded).
     normalize: ``"std"`` divides each query's gradients (and Newton hessians) by the standard deviation of its
-        gradients, ``"none"`` does not; default what the step does.
+        gradients; ``"log"`` multiplies both by log2(1 + S)/S, S the query's summed force on all documents, as LightGBM
+        and XGBoost do; ``"none"`` does neither; default what the step does.
 
     >>> objective = LambdaRank("map")
     >>> gradient, hessian = objective.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
@@ -72,10 +73,11 @@ class LambdaRank(Objective):
         if isinstance(sigma, bool) or not isinstance(sigma, (int, float, np.number)) or not 0 < sigma < np.inf:
             raise LambdaplugError(f"sigma: expected a positive number, got {sigma!r}.")
         self.sigma = float(sigma)
-        self.step, self.normalize = as_step(step, normalize, "newton" if self.cost.convex else "gradient")
+        self.step, self.normalize = as_step(step, normalize, "newton" if self.cost.convex else "gradient", pairs=True)
         if self.step == "newton" and not self.cost.convex:
             raise LambdaplugError(f"{self.cost!r} has no second derivative to divide by: use step='gradient'.")
         self.std, self.unit = self.normalize == "std", self.step == "gradient"
+        self.log = self.normalize == "log"
         self.ignore_zero = bool(ignore_zero)
 
     def __repr__(self) -> str:
@@ -92,6 +94,10 @@ class LambdaRank(Objective):
     @property
     def cutoff(self) -> int | None:
         return self.measure.cutoff
+
+    @property
+    def divisible(self) -> bool:
+        return not self.log  # its factor needs all of a query's forces
 
     @property
     def target(self) -> Measure | None:
@@ -149,6 +155,8 @@ class LambdaRank(Objective):
             weighted=weight.size > 0,
             tiered=tier.size > 0,
             shifted=shifted,
+            summed=self.log,
+            distanced=self.cost.distance > 0.0,
         )
         size, count = len(gradient), last - first
         rows = scratch.array("rows", FLOAT64_ROWS, size)
@@ -161,9 +169,9 @@ class LambdaRank(Objective):
         swap_kernel(self.measure.swap_rows())(gain, discount, k, norm, *ranked, rows, cuts)
         stage_kernel()(
             *(scores, EMPTY if shape.plain else grade, begin if shape.plain else NOWHERE, shape.symmetric),
-            *(weight, tier, self.sigma, spread, *ranked, *staged),
+            *(shape.distanced, weight, tier, self.sigma, spread, *ranked, *staged),
         )
         pair_kernel(self.cost.fast, self.cost.exact, shape)(
-            *(self.sigma, self.cost.shift, coefficient, scores, grade, weight, tier, norm),
+            *(self.sigma, self.cost.shift, self.cost.distance, coefficient, scores, grade, weight, tier, norm),
             *(queries.offsets, first, last, task.part, task.parts, *staged, gradient, hessian),
         )
