@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from . import analysis, data, hosts
+from .analysis import explain_difference
 from .comparison import compare, leaderboard
 from .costs import RankNet, Sigmoid
 from .errors import LambdaplugError, LambdaplugWarning
@@ -11,6 +12,7 @@ from .folds import query_folds
 from .hosts import presets
 from .hosts.callback import callback
 from .hosts.recorder import record
+from .hosts.stamping import stamp
 from .kernels import set_num_threads
 from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, Pairs, Precision, Recall
 from .objectives import FDSA, SPSA, Approx, Graded, LambdaRank, Mixture, interpolate
@@ -53,6 +55,7 @@ __all__ = [
     "cosine",
     "data",
     "evaluate",
+    "explain_difference",
     "exponential",
     "guard",
     "interpolate",
@@ -65,6 +68,7 @@ __all__ = [
     "query_folds",
     "record",
     "set_num_threads",
+    "stamp",
     "step",
 ]
 

@@ -45,7 +45,7 @@ class BuiltIn(Objective):
         size = int(queries.sizes[query])
         forces = np.zeros((size, size))
         sums = np.zeros((2, size))
-        self.accumulate(ranking, Task(query, query + 1), Scratch(), 1.0, *sums, forces)
+        self.accumulate(ranking, Task(query, query + 1), Scratch(), 1.0, sums[0], sums[1], forces)
         return forces
 
     def accumulate(
