@@ -3,14 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 from . import analysis, data, hosts
+from .analysis import explain_difference
 from .comparison import compare, leaderboard
 from .costs import RankNet, Sigmoid
 from .custom import custom
 from .errors import LambdaplugError, LambdaplugWarning
 from .evaluation import evaluate, metric
 from .folds import query_folds
+from .hosts import presets
 from .hosts.callback import callback
 from .hosts.recorder import record
+from .hosts.stamping import stamp
 from .kernels import set_num_threads
 from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, Pairs, Precision, Recall
 from .objectives import FDSA, SPSA, Approx, Graded, LambdaRank, Mixture, constructions, interpolate
@@ -56,6 +59,7 @@ __all__ = [
     "custom",
     "data",
     "evaluate",
+    "explain_difference",
     "exponential",
     "guard",
     "interpolate",
@@ -64,9 +68,11 @@ __all__ = [
     "linear",
     "metric",
     "on_plateau",
+    "presets",
     "query_folds",
     "record",
     "set_num_threads",
+    "stamp",
     "step",
     "verify",
 ]

@@ -34,6 +34,11 @@ class Cost:
         """The cost's one parameter: a factor of the better document's exponential."""
         return 1.0
 
+    @property
+    def distance(self) -> float:
+        """If positive, |delta| is divided by this plus the distance of the two scores."""
+        return 0.0
+
     @staticmethod
     def exact(margin: float, shift: float) -> tuple[float, float]:
         raise NotImplementedError
@@ -47,11 +52,23 @@ class Cost:
 class RankNet(Cost):
     """Cross entropy of the pair: C = log(1 + exp(-o)), so rho = 1/(1 + exp(o)), force rho, hessian rho (1 - rho).
 
+    With ``distance`` d, LightGBM's and XGBoost's (0.01 there): |delta| is divided by d + |s_i - s_j|, unless all scores
+    of the query are equal. Pairs that are close together count more.
+
     >>> RankNet.exact(0.0, 0.0)
     (0.5, 0.25)
     """
 
+    distance: float = 0.0
+
     name: ClassVar[str] = "ranknet"
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= self.distance <= 1e6 and self.distance != 0.0:
+            raise LambdaplugError(f"RankNet: distance must be 0 (none) or from 1e-6 to 1e6, got {self.distance!r}.")
+
+    def __repr__(self) -> str:
+        return f"RankNet(distance={self.distance:g})" if self.distance else "RankNet()"
 
     @staticmethod
     def exact(margin: float, shift: float) -> tuple[float, float]:

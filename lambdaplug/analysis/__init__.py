@@ -1,6 +1,9 @@
 """What an objective does to a ranking, in numbers and plots."""
 
 from .curves import Curves as Curves
+from .difference import Difference as Difference
+from .difference import PairDifference as PairDifference
+from .difference import explain_difference as explain_difference
 from .lambdas import Agreement as Agreement
 from .lambdas import Diagnostic as Diagnostic
 from .lambdas import EffectivePairs as EffectivePairs

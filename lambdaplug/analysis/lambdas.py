@@ -108,7 +108,7 @@ class ForceByLabel(Diagnostic):
 
     def __call__(self, moment: Moment) -> dict[str, float]:
         raw = copy.copy(self.objective)
-        raw.std = raw.unit = False  # each pass would be divided by a standard deviation of its own
+        raw.std = raw.unit = raw.log = False  # each pass would be scaled by a factor of its own
         values = moment.queries.labels
         levels = np.unique(values)
         highly = levels[levels >= self.high]

@@ -1,5 +1,6 @@
 """Compiled loops: the only place that imports Numba. They know arrays; what the numbers mean is decided elsewhere."""
 
+from .builtin import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
 from .compiling import foreign, inlinable, try_compiling
 from .constructions import (
     LIST_PADDING,
@@ -46,10 +47,11 @@ __all__ = [
     "LIST_ROWS32",
     "PADDING",
     "POSITION_ROWS",
+    "RANKED",
+    "TABLE_SIZE",
+    "WIDE",
     "PairDelta",
     "PairShape",
-    "RANKED",
-    "WIDE",
     "backward_kernel",
     "chunk_kernel",
     "delta_kernel",
@@ -61,6 +63,7 @@ __all__ = [
     "get_num_threads",
     "graded_kernel",
     "inlinable",
+    "lambdarank_kernel",
     "letor_kernel",
     "level_kernel",
     "list_kernel",
@@ -70,6 +73,7 @@ __all__ = [
     "position_kernel",
     "powers_of_ten",
     "rank_kernel",
+    "rank_pairs_kernel",
     "ranked_kernel",
     "run_tasks",
     "set_num_threads",
@@ -83,4 +87,5 @@ __all__ = [
     "try_compiling",
     "value_kernel",
     "wide_kernel",
+    "xendcg_kernel",
 ]

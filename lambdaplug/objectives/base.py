@@ -26,12 +26,20 @@ HESSIAN_FLOOR = 1e-16  # positive in float32; a document without any force must 
 EMPTY = np.empty(0)
 
 
-def as_step(step: str | None, normalize: str | None, usual: str | None) -> tuple[str | None, str]:
+def as_step(
+    step: str | None, normalize: str | None, usual: str | None, *, pairs: bool = False
+) -> tuple[str | None, str]:
     """The step, ``usual`` unless said, and the normalisation, which is the step's unless said."""
+    if normalize == "log" and not pairs:
+        raise LambdaplugError(
+            "normalize='log' scales a query by the sum of its pairs' forces, which only a LambdaRank knows. In a sum of "
+            "objectives, give it to the parts: lp.LambdaRank('map', normalize='log')."
+        )
     if step not in (None, "newton", "gradient"):
         raise LambdaplugError(f"step: expected 'newton' or 'gradient', got {step!r}.")
-    if normalize not in (None, "std", "none"):
-        raise LambdaplugError(f"normalize: expected 'std', 'none' or None (what the step does), got {normalize!r}.")
+    if normalize not in (None, "std", "log", "none"):
+        known = "'std', 'log', 'none'" if pairs else "'std', 'none'"
+        raise LambdaplugError(f"normalize: expected {known} or None (what the step does), got {normalize!r}.")
     step = step or usual
     return step, normalize or ("std" if step == "gradient" else "none")
 
@@ -114,6 +122,7 @@ class Objective(abc.ABC):
 
     std: bool = False  # divide each query by the standard deviation of its gradients
     unit: bool = False  # every hessian is 1
+    floor: float = HESSIAN_FLOOR  # the least hessian a host is given
     clock: Clock | None = None  # for those that change with the iteration
 
     @property
@@ -146,6 +155,10 @@ class Objective(abc.ABC):
         """Normalise whole queries in place, as this objective asks."""
         if self.std or self.unit:
             shape_kernel()(gradient, hessian, self.std, self.unit, queries.offsets, task.first, task.last)
+
+    def weigh(self, queries: Queries, task: Task, gradient: Array, hessian: Array) -> Array:  # noqa: ARG002
+        """The weights, one a query, that the sums are still to be multiplied by; empty: none are."""
+        return EMPTY if queries.query_weight is None else queries.query_weight
 
     def gradients(
         self,
@@ -184,13 +197,11 @@ class Objective(abc.ABC):
         out = np.empty(rows, dtype), np.empty(rows, dtype)
         pool: list[Scratch] = queries.memo("scratch", list)  # fresh memory every round would cost more than it holds
         split: dict[int, Pieces] = {}
-        weight = EMPTY if queries.query_weight is None else queries.query_weight
 
         def finish(task: Task, gradient: Array, hessian: Array) -> None:
             self.shape(queries, task, gradient, hessian)
-            row = finish_kernel()(
-                gradient, hessian, weight, HESSIAN_FLOOR, queries.offsets, task.first, task.last, *out
-            )
+            weight = self.weigh(queries, task, gradient, hessian)
+            row = finish_kernel()(gradient, hessian, weight, self.floor, queries.offsets, task.first, task.last, *out)
             if row >= 0:
                 raise LambdaplugError(
                     f"{self!r}: the gradient of row {row} is {out[0][row]}, its hessian {out[1][row]}. "

@@ -47,7 +47,7 @@ class LambdaRank(Objective):
     ----------
     measure: a measure or its name: ``"ndcg@10"``, ``"map"``, ``lp.NDCG(k=10, gain="linear")``.
     labels: another label source, one value a row in the data set's row order; default the data set's labels.
-    cost: ``"ranknet"`` (above) or ``lp.Sigmoid(mu)``.
+    cost: ``"ranknet"`` (above), ``lp.RankNet(distance=0.01)`` (each |dM| divided by 0.01 + |o|) or ``lp.Sigmoid(mu)``.
     sigma: steepness of the pair cost.
     construction: how changes of the measure become forces: ``"ranknet_weight_pairs"`` (above), ``"spring_smooth"``,
         ``"local_gradient"``, ``"local_cost"``, ``"discrete_bounded"``, or an object of ``lp.constructions``, which says
@@ -56,7 +56,8 @@ class LambdaRank(Objective):
         whose second derivative says nothing (the default with ``lp.Sigmoid``), and then divides each query's gradients by their standard deviation.
     ignore_zero: documents with the label 0 are in no pair, as unclicked results in a click tier (see Graded).
     normalize: ``"std"`` divides each query's gradients (and Newton hessians) by the standard deviation of its
-        gradients, ``"none"`` does not; default what the step does.
+        gradients; ``"log"`` multiplies both by log2(1 + S)/S, S the query's summed force on all documents, as LightGBM
+        and XGBoost do; ``"none"`` does neither; default what the step does.
 
     >>> objective = LambdaRank("map")
     >>> gradient, hessian = objective.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
@@ -85,10 +86,16 @@ class LambdaRank(Objective):
         self.construction = as_construction(construction)
         if not self.construction.costed and (self.sigma != 1.0 or self.cost != as_cost("ranknet")):
             raise LambdaplugError(f"{self.construction!r} has no pair cost: leave out cost= and sigma=.")
-        self.step, self.normalize = as_step(step, normalize, "newton" if self.cost.convex else "gradient")
+        self.step, self.normalize = as_step(step, normalize, "newton" if self.cost.convex else "gradient", pairs=True)
         if self.step == "newton" and not self.cost.convex:
             raise LambdaplugError(f"{self.cost!r} has no second derivative to divide by: use step='gradient'.")
         self.std, self.unit = self.normalize == "std", self.step == "gradient"
+        self.log = self.normalize == "log"
+        if (self.log or self.cost.distance > 0.0) and not self.staged:
+            raise LambdaplugError(
+                "normalize='log' and RankNet(distance=...) act on the pairs of a built-in measure with the default "
+                f"construction, got {self.measure!r} with {self.construction!r}."
+            )
         self.ignore_zero = bool(ignore_zero)
 
     def __repr__(self) -> str:
@@ -114,13 +121,13 @@ class LambdaRank(Objective):
         return frozenset([self.measure.cutoff if self.staged else None])
 
     @property
-    def divisible(self) -> bool:
-        return self.staged
-
-    @property
     def staged(self) -> bool:
         """Whether the fast pair kernel knows this measure and this construction."""
         return self.measure.by_rows and self.construction == RankNetWeightPairs()
+
+    @property
+    def divisible(self) -> bool:
+        return self.staged and not self.log  # its factor needs all of a query's forces
 
     @property
     def target(self) -> Measure | None:

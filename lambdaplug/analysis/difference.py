@@ -1,0 +1,334 @@
+"""What changed from one objective to another: how their gradients differ, by query, by document, by pair."""
+
+import copy
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import LambdaplugError
+from ..objectives import LambdaRank, Mixture, Objective
+from ..objectives.builtin import BuiltIn
+from ..queries import Array, Labels, Queries, vector
+
+__all__ = ["Difference", "PairDifference", "explain_difference", "pair_forces"]
+
+LARGEST = 600  # documents: pairs of larger queries would take too long
+
+
+@dataclass(frozen=True)
+class PairDifference:
+    """One pair of documents and what the two objectives do with it; rows and ranks from 0 on, ``upper`` ranks higher.
+
+    ``force_a``, ``force_b``: how strongly the pair pulls the upper document up (negative: down), b's divided by the scale
+    ratio. ``share``: of the query's whole difference, pair by pair.
+    """
+
+    upper: int
+    lower: int
+    ranks: tuple[int, int]
+    labels: tuple[float, float]
+    force_a: float
+    force_b: float
+    share: float
+
+
+@dataclass(frozen=True, repr=False)
+class Difference:
+    """How the gradients of ``b`` differ from those of ``a``; printed, a small report.
+
+    Per document: ``gradient_a``, ``gradient_b``, ``difference`` (b divided by the scale ratio, minus a). Per query:
+    ``query_correlation``, ``query_flips``, ``query_scale`` (NaN where nothing is pushed) and ``query_share`` of the whole squared difference.
+    Over all: ``correlation``, ``flips``, ``scale``, ``hessian_scale``. ``worst``: the query that differs most, ``pairs``
+    its pairs that account for most of it (None where an objective is no sum over pairs, or the query has more than 600 documents).
+    """
+
+    a: Objective
+    b: Objective
+    offsets: npt.NDArray[np.int64]
+    gradient_a: Array
+    gradient_b: Array
+    difference: Array
+    correlation: float
+    flips: float
+    scale: float
+    hessian_scale: float
+    query_correlation: Array
+    query_flips: Array
+    query_scale: Array
+    query_share: Array
+    worst: int
+    pairs: tuple[PairDifference, ...] | None
+
+    def __str__(self) -> str:
+        queries = len(self.offsets) - 1
+        lines = [
+            f"a  {self.a!r}",
+            f"b  {self.b!r}",
+            f"{queries} queries, {len(self.difference)} documents",
+            "",
+            f"{'':24}{'all':>10}{'5 %':>10}{'median':>10}{'95 %':>10}  of queries",
+        ]
+        for name, value, each in (
+            ("correlation", self.correlation, self.query_correlation),
+            ("share of sign flips", self.flips, self.query_flips),
+            ("scale, b over a", self.scale, self.query_scale),
+        ):
+            known = each[~np.isnan(each)]
+            spread = np.quantile(known, [0.05, 0.5, 0.95]) if len(known) else [np.nan] * 3
+            lines.append(f"{name:24}" + "".join(f"{number:10.4g}" for number in (value, *spread)))
+        lines.append(f"{'hessians, b over a':24}{self.hessian_scale:10.4g}")
+        if self.worst < 0:
+            return "\n".join([*lines, "", "No difference but the scale."])
+        lines += ["", f"Query {self.worst} differs most ({self.query_share[self.worst]:.1%} of the whole)."]
+        if self.pairs is None:
+            return "\n".join(
+                [*lines, "Its pairs are not known: an objective is no sum over pairs, or the query is too long."]
+            )
+        lines.append(
+            f"{'its pairs: rows':>20}{'ranks':>12}{'labels':>12}{'pull of a':>12}{'of b/scale':>12}{'share':>8}"
+        )
+        for pair in self.pairs:
+            rows = f"{pair.upper}, {pair.lower}"
+            ranks = f"{pair.ranks[0] + 1}, {pair.ranks[1] + 1}"
+            labels = f"{pair.labels[0]:g}, {pair.labels[1]:g}"
+            lines.append(f"{rows:>20}{ranks:>12}{labels:>12}{pair.force_a:12.4g}{pair.force_b:12.4g}{pair.share:8.1%}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def plot(self, axes: Any = None) -> Any:
+        """Gradient against gradient, the queries' correlations, and the worst query's documents. Three Matplotlib axes."""
+        if axes is None:
+            axes = importlib.import_module("matplotlib.pyplot").subplots(1, 3, figsize=(13, 4))[1]
+        cloud, queries, documents = axes
+        scaled = self.gradient_b / self.scale if self.scale > 0 else self.gradient_b
+        cloud.plot(self.gradient_a, scaled, ".", markersize=2, alpha=0.5)
+        cloud.axline((0, 0), slope=1, color="0.5", linewidth=0.8)
+        cloud.set(
+            xlabel="gradient of a", ylabel="of b, divided by the scale", title=f"correlation {self.correlation:.3f}"
+        )
+        known = self.query_correlation[~np.isnan(self.query_correlation)]
+        queries.hist(known, bins=np.linspace(min(0.0, known.min(initial=0.0)), 1.0, 31))
+        queries.set(xlabel="correlation in a query", ylabel="queries", title=f"sign flips {self.flips:.1%}")
+        if self.worst >= 0:
+            rows = slice(*self.offsets[self.worst : self.worst + 2].tolist())
+            place = np.arange(rows.stop - rows.start)
+            documents.bar(place - 0.2, self.gradient_a[rows], 0.4, label="a")
+            documents.bar(place + 0.2, scaled[rows], 0.4, label="b, divided by the scale")
+            documents.legend(fontsize="small")
+        documents.set(xlabel="document", ylabel="gradient", title=f"query {self.worst}")
+        return axes
+
+
+def explain_difference(
+    objective_a: Objective,
+    objective_b: Objective,
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike,
+    *,
+    weight: npt.ArrayLike | None = None,
+    iteration: int = 0,
+    pairs: int = 5,
+) -> Difference:
+    """What changes if b is trained instead of a: their gradients at the same scores, compared.
+
+    Boosters divide by hessians and are steered by learning rates, so one factor over all documents (the scale ratio) is
+    reported and then taken out; what is left is direction. ``print`` the result, or ``.plot()`` it; its arrays hold one
+    value a query or a document.
+
+    >>> report = explain_difference(LambdaRank("ndcg"), LambdaRank("map"), [3, 2, 1], [0, 1, 2], [3])
+    >>> round(report.correlation, 3), report.flips
+    (0.979, 0.0)
+    """
+    for objective in (objective_a, objective_b):
+        if not isinstance(objective, Objective):
+            raise LambdaplugError(f"explain_difference: expected two objectives, got {objective!r}.")
+    queries, values = Queries.weighted(labels, group, weight), vector(scores, "scores")
+    (a, hessian_a), (b, hessian_b) = (
+        _exact(objective, queries, values, iteration) for objective in (objective_a, objective_b)
+    )
+    scale = _ratio(np.linalg.norm(b), np.linalg.norm(a))
+    difference = (b / scale if scale > 0 else b) - a
+    starts = queries.offsets
+    each = [slice(start, stop) for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)]
+    squares = np.array([np.sum(difference[rows] ** 2) for rows in each])
+    worst = int(np.argmax(squares)) if len(squares) and squares.max() > 1e-18 * max(np.sum(a**2), np.sum(b**2)) else -1
+    found = None
+    if worst >= 0:
+        forces = [pair_forces(objective, queries, worst, values, iteration) for objective in (objective_a, objective_b)]
+        if forces[0] is not None and forces[1] is not None:
+            found = _pairs(queries, values, worst, forces[0], forces[1] / (scale if scale > 0 else 1.0), pairs)
+    return Difference(
+        objective_a,
+        objective_b,
+        queries.offsets,
+        a,
+        b,
+        difference,
+        _correlation(a, b),
+        _flips(a, b),
+        scale,
+        _ratio(float(np.sum(hessian_b)), float(np.sum(hessian_a))),
+        np.array([_correlation(a[rows], b[rows]) for rows in each]),
+        np.array([_flips(a[rows], b[rows]) for rows in each]),
+        np.array([_ratio(np.linalg.norm(b[rows]), np.linalg.norm(a[rows])) for rows in each]),
+        squares / squares.sum() if squares.sum() > 0 else squares,
+        worst,
+        found,
+    )
+
+
+def _ratio(over: Any, under: Any) -> float:
+    return float(over / under) if under > 0 else float("nan")
+
+
+def _correlation(a: Array, b: Array) -> float:
+    """Of two vectors of pushes: a query's forces cancel, so their mean is 0 and is not subtracted."""
+    norm = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / norm if norm > 0 else float("nan")
+
+
+def _flips(a: Array, b: Array) -> float:
+    """Of the documents pushed by both, the share pushed the other way."""
+    both = (a != 0) & (b != 0)
+    return float(np.mean((a[both] > 0) != (b[both] > 0))) if both.any() else float("nan")
+
+
+def _pairs(queries: Queries, scores: Array, query: int, a: Array, b: Array, count: int) -> tuple[PairDifference, ...]:
+    start = int(queries.offsets[query])
+    order = queries.rank(scores, 1)[start : start + len(a)]
+    rank = np.empty(len(a), dtype=np.int64)
+    rank[order] = np.arange(len(a))
+    size = np.triu(np.abs(b - a)[np.ix_(order, order)], 1)  # by rank: each pair once
+    total = float(size.sum())
+    found = []
+    for place in np.argsort(-size, axis=None, kind="stable")[:count].tolist():
+        upper, lower = (int(order[at]) for at in divmod(place, len(a)))
+        if size.flat[place] > 0:
+            found.append(
+                PairDifference(
+                    start + upper,
+                    start + lower,
+                    (int(rank[upper]), int(rank[lower])),
+                    (float(queries.labels[start + upper]), float(queries.labels[start + lower])),
+                    -float(a[upper, lower]),
+                    -float(b[upper, lower]),
+                    float(size.flat[place]) / total,
+                )
+            )
+    return tuple(found)
+
+
+def pair_forces(
+    objective: Objective, queries: Queries, query: int, scores: Array, iteration: int = 0
+) -> npt.NDArray[np.float64] | None:
+    """[i, j]: what the pair of the query's documents i and j adds to i's gradient; None if pairs are not all there is.
+
+    A LambdaRank is asked again without i, its weight being 0 and its place kept: what the others lose was i's doing.
+    """
+    if queries.sizes[query] > LARGEST:
+        return None
+    ask = _Question(queries, query, scores, iteration)
+    if isinstance(objective, LambdaRank):
+        return ask.scaled(objective, ask.without_each(_unscaled(objective)))
+    if isinstance(objective, BuiltIn):
+        return ask.scaled(objective, objective.pair_forces(queries, query, scores, iteration))
+    if not isinstance(objective, Mixture):
+        return None
+    total = np.zeros((ask.size, ask.size))
+    for k, weight in enumerate(objective.weights(iteration)):
+        part = objective.parts[k][1]
+        if weight == 0.0:
+            continue
+        forces: Array | None
+        if isinstance(part, LambdaRank) and objective.tier(queries, k).size:  # its pairs depend on the tiers above
+            alone = _only(objective, k, part)
+            forces = ask.scaled(alone, ask.without_each(_only(objective, k, _unscaled(part))))
+        else:
+            forces = pair_forces(part, queries, query, scores, iteration)
+        if forces is None:
+            return None
+        total += weight * forces
+    return ask.scaled(objective, total)
+
+
+def _unscaled(objective: LambdaRank) -> LambdaRank:
+    raw = copy.copy(objective)
+    raw.std = raw.unit = raw.log = False  # without i, they would be other factors
+    return raw
+
+
+def _only(objective: Mixture, k: int, part: LambdaRank) -> Mixture:
+    """The sum with this as its part k, and nothing else."""
+    alone = copy.copy(objective)
+    alone.parts = tuple((1.0, part) if j == k else (0.0, other) for j, (_, other) in enumerate(objective.parts))
+    alone.std = alone.unit = False
+    alone.guard = None
+    return alone
+
+
+@dataclass(frozen=True)
+class _Question:
+    """One query, to be asked about its pairs."""
+
+    queries: Queries
+    query: int
+    scores: Array
+    iteration: int
+
+    @property
+    def rows(self) -> slice:
+        return slice(*self.queries.offsets[self.query : self.query + 2].tolist())
+
+    @property
+    def size(self) -> int:
+        return int(self.queries.sizes[self.query])
+
+    def scaled(self, objective: Objective, forces: Array | None) -> Array | None:
+        """Forces as the objective scales the query (weights, normalisation); None if they do not add up to its gradient."""
+        if forces is None:
+            return None
+        whole = _exact(objective, self.queries, self.scores, self.iteration)[0][self.rows]
+        net = forces.sum(axis=1)
+        factor = float(whole @ net / (net @ net)) if net.any() else 1.0
+        slack = 1e-4 * float(np.abs(whole).max(initial=0.0))  # the hosts' sums are float32
+        return factor * forces if np.allclose(factor * net, whole, rtol=1e-4, atol=slack) else None
+
+    def without_each(self, objective: Objective) -> Array:
+        """The query once as it is and once without each document, side by side in one call."""
+        queries, rows, size = self.queries, self.rows, self.size
+        # Measures may scale by the largest label of the data set: it comes along, in queries of one document.
+        every = [queries.labels, *(source.values for source in _sources(objective))]
+        largest = [int(np.nanargmax(labels)) for labels in every if not np.isnan(labels).all()]
+        chosen = np.concatenate([np.tile(np.arange(rows.start, rows.stop), size + 1), largest]).astype(np.int64)
+        weight = np.ones(len(queries.labels)) if queries.document_weight is None else queries.document_weight
+        weight = weight[chosen]
+        weight[np.arange(1, size + 1) * size + np.arange(size)] = 0.0
+        asked = Queries(
+            queries.labels[chosen],
+            [size] * (size + 1) + [1] * len(largest),
+            document_weight=weight,
+            rows=chosen,
+            total_rows=len(queries.labels),
+        )
+        gradient = _exact(objective, asked, self.scores[chosen], self.iteration)[0]
+        each = gradient[: size * (size + 1)].reshape(size + 1, size)
+        forces: Array = np.ascontiguousarray((each[0] - each[1:]).T)
+        np.fill_diagonal(forces, 0.0)
+        return forces
+
+
+def _sources(objective: Objective) -> list[Labels]:
+    """Every label source inside."""
+    if isinstance(objective, Mixture):
+        return [source for _, part in objective.parts for source in _sources(part)]
+    return [objective.labels] if isinstance(objective, LambdaRank) and objective.labels is not None else []
+
+
+def _exact(objective: Objective, queries: Queries, scores: Array, iteration: int) -> tuple[Array, Array]:
+    gradient, hessian = objective.differentiate(queries, scores, iteration, exact=True, dtype=np.float64)
+    return gradient, hessian

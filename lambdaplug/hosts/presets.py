@@ -1,0 +1,80 @@
+"""The hosts' own objectives, tree for tree: start from exactly the model you have, then change one thing at a time.
+
+A preset is an objective like any other. It mixes, follows schedules, pickles, and works in the other host too; document
+weights, query weights, bagging and GOSS do what they do with the built-in. Its hessians may be zero, as the built-in's.
+"""
+
+from collections.abc import Sequence
+
+from ..objectives.builtin import XENDCG, Lambdarank, RankPairs
+
+__all__ = ["lightgbm", "lightgbm_xendcg", "xgboost"]
+
+
+def lightgbm(
+    truncation_level: int = 30,
+    norm: bool = True,
+    sigmoid: float = 1.0,
+    label_gain: Sequence[float] | None = None,
+) -> Lambdarank:
+    """LightGBM's ``objective="lambdarank"``: ``lgb.train`` grows the same trees, digit by digit.
+
+    For ranks i < truncation_level and j > i of different labels, delta = |gain difference| |discount difference| / ideal
+    DCG at the truncation level; with ``norm``, delta is divided by 0.01 + the distance of the scores, and a query's
+    gradients and hessians are multiplied by log2(1 + S)/S, S the summed force. Each document's weight multiplies its row.
+
+    Parameters
+    ----------
+    truncation_level, norm, sigmoid, label_gain: LightGBM's ``lambdarank_truncation_level``, ``lambdarank_norm``,
+        ``sigmoid`` and ``label_gain``. They go here, not into the training's parameters. Labels are 0, 1, 2, ...
+
+    The trees are LightGBM 4's (read and tried with 4.7.0, on x86-64: other processors may fuse its products and sums).
+    ``feature_fraction`` below 1 draws other columns than the built-in run, and ``boosting="dart"`` is not reproducible.
+    Position bias (``Dataset(position=)``) is not corrected.
+
+    >>> lightgbm(truncation_level=10).gradients([0.0, 1.0], [1, 0], [2])[0].round(4)
+    array([-0.3285,  0.3285], dtype=float32)
+    """
+    return Lambdarank(truncation_level, norm, sigmoid, label_gain)
+
+
+def lightgbm_xendcg(seed: int = 5) -> XENDCG:
+    """LightGBM's ``objective="rank_xendcg"`` with ``objective_seed=seed``, digit by digit.
+
+    The cross entropy between softmax(scores) and a distribution drawn anew in each round from the labels. Its random
+    numbers follow the round, so training needs ``callbacks=[lp.callback(objective)]``; a training continued with
+    ``init_model`` goes on drawing where the first stopped (the built-in begins again).
+
+    >>> lightgbm_xendcg(seed=5).gradients([0.0, 0.0], [1, 0], [2])[1]
+    array([0.25, 0.25], dtype=float32)
+    """
+    return XENDCG(seed)
+
+
+def xgboost(
+    objective: str = "ndcg",
+    pair_method: str = "topk",
+    num_pair_per_sample: int | None = None,
+    normalization: bool = True,
+    score_normalization: bool = True,
+    exp_gain: bool = True,
+) -> RankPairs:
+    """XGBoost's ``objective="rank:ndcg"``, ``"rank:map"`` or ``"rank:pairwise"``: ``xgb.train`` grows the same trees.
+
+    Give both trainings ``base_score=0``; a custom objective's default is 0.5. Unbiased ranking is not offered.
+
+    Parameters
+    ----------
+    objective: ``"ndcg"``, ``"map"`` (labels 0 and 1) or ``"pairwise"``.
+    pair_method, num_pair_per_sample, normalization, score_normalization: XGBoost's parameters with ``lambdarank_``
+        before these names; exp_gain: its ``ndcg_exp_gain``. They go here, not into the training's parameters.
+
+    The trees are those of XGBoost 3.2.0 on CPU, where it was read and tried; ``score_normalization`` has no parameter
+    before 3.0. ``"mean"`` draws pairs by the round, so it needs ``callbacks=[lp.callback(objective)]``, and holds for
+    versions whose generator is seeded with the round (3.2 and before; later ones draw the seed from the training's own
+    generator).
+
+    >>> xgboost("pairwise").gradients([0.0, 0.0], [1, 0], [2])
+    (array([-0.5,  0.5], dtype=float32), array([0.5, 0.5], dtype=float32))
+    """
+    return RankPairs(objective, pair_method, num_pair_per_sample, normalization, score_normalization, exp_gain)

@@ -1,0 +1,344 @@
+"""The boosters' own ranking objectives, operation by operation: the same float32 and float64, in the same order.
+
+A tree is a discrete thing: a last bit in a gradient may choose another split, and from there on another model. So
+nothing here is fast-math, nothing is reordered, and where the hosts look a number up in a table, so do these loops.
+All write to ``sums`` (float32, gradient and hessian, scratch) as the hosts do, and then add to the float64 ``gradient``
+and ``hessian``, the first query's rows at index 0 on. ``forces``, if not empty, belongs to the one query asked for:
+forces[i, j] receives the force with which the pair of documents i and j moves i.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .compiling import compile_kernel, inlinable, sources_stamp
+
+__all__ = ["TABLE_SIZE", "lambdarank_kernel", "rank_pairs_kernel", "xendcg_kernel"]
+
+TABLE_SIZE = 1 << 20
+NDCG, MAP, PAIRWISE = 0, 1, 2  # the deltas of rank_pairs_kernel
+MASK = np.uint64(0xFFFFFFFF)
+# minstd_rand of the C++ standard: x -> 48271 x mod 2^31 - 1, on 1 .. 2^31 - 2.
+MINSTD = 48271
+MINSTD_MODULUS = (1 << 31) - 1
+
+
+@inlinable
+def scale_of(total: float) -> float:
+    """log2(1 + S) / S: both hosts' normalisation of a query whose forces add up to S."""
+    return math.log2(1.0 + total) / total if total > 0.0 else 1.0
+
+
+@functools.cache
+def lambdarank_kernel() -> Callable[..., None]:
+    """LightGBM's lambdarank. ``table``: the sigmoid at 2^20 steps from ``-reach`` on; ``near``: the 0.01 of its norm."""
+    stamp = sources_stamp()
+    near = float(np.float32(0.01))  # a float literal in the host, then used in double arithmetic
+
+    def kernel(
+        table: Any,
+        reach: float,
+        sigmoid: float,
+        norm: bool,
+        truncation: int,
+        scores: Any,
+        gain: Any,
+        inverse: Any,
+        discount: Any,
+        weight: Any,
+        offsets: Any,
+        first: int,
+        last: int,
+        order: Any,
+        sums: Any,
+        coefficient: float,
+        gradient: Any,
+        hessian: Any,
+        forces: Any,
+    ) -> None:
+        _ = stamp
+        step = len(table) / (reach - -reach)
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            if n < 2:
+                continue
+            low_row = start - offsets[first]
+            pull, bend = sums[0, :n], sums[1, :n]
+            pull[:] = np.float32(0.0)
+            bend[:] = np.float32(0.0)
+            spread = scores[start + order[start]] != scores[start + order[start + n - 1]]
+            total = 0.0
+            for i in range(min(n - 1, truncation)):
+                for j in range(i + 1, n):
+                    high, low = order[start + i], order[start + j]
+                    if gain[0, start + high] == gain[0, start + low]:
+                        continue
+                    if gain[0, start + high] < gain[0, start + low]:
+                        high, low = low, high
+                    margin = scores[start + high] - scores[start + low]
+                    gap = gain[1, start + high] - gain[1, start + low]
+                    delta = gap * abs(discount[i] - discount[j]) * inverse[query]
+                    if norm and spread:
+                        delta /= near + abs(margin)
+                    if margin <= -reach:
+                        rho = table[0]
+                    elif margin >= reach:
+                        rho = table[len(table) - 1]
+                    else:
+                        rho = table[int((margin + reach) * step)]
+                    curve = rho * (1.0 - rho)
+                    force = rho * (-sigmoid * delta)
+                    curve *= sigmoid * sigmoid * delta
+                    pull[low] -= np.float32(force)
+                    bend[low] += np.float32(curve)
+                    pull[high] += np.float32(force)
+                    bend[high] += np.float32(curve)
+                    total -= 2 * force
+                    if forces.size > 0:
+                        forces[high, low] += force
+                        forces[low, high] -= force
+            scale = scale_of(total) if norm else 1.0
+            if forces.size > 0:
+                forces *= scale
+            for r in range(n):
+                pull_r, bend_r = np.float32(pull[r] * scale), np.float32(bend[r] * scale)
+                if weight.size > 0:
+                    pull_r = pull_r * np.float32(weight[start + r])
+                    bend_r = bend_r * np.float32(weight[start + r])
+                gradient[low_row + r] += coefficient * pull_r
+                hessian[low_row + r] += coefficient * bend_r
+
+    return compile_kernel(kernel)
+
+
+@functools.cache
+def xendcg_kernel() -> Callable[..., None]:
+    """LightGBM's rank_xendcg. Each query has a generator of its own, ``seed`` + its index, that runs on over the rounds."""
+    stamp = sources_stamp()
+    factor, increment = np.uint64(214013), np.uint64(2531011)
+    zero, one = np.uint64(0), np.uint64(1)
+    sixteen, mask = np.uint64(16), np.uint64(0x7FFF)
+    least = float(np.float32(1e-15))
+
+    def kernel(
+        seed: int,
+        iteration: int,
+        scores: Any,
+        gain: Any,
+        weight: Any,
+        offsets: Any,
+        first: int,
+        last: int,
+        states: Any,
+        coefficient: float,
+        gradient: Any,
+        hessian: Any,
+    ) -> None:
+        _ = stamp
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            if n < 2:
+                continue
+            low_row = start - offsets[first]
+            share, term = states[0, :n], states[1, :n]
+            # The generator as it stands after so many rounds of n draws each: the same step squared, again and again.
+            random = np.uint64(seed + query) & MASK
+            times, multiplier, addend = np.uint64(iteration * n), factor, increment
+            while times > zero:
+                if times & one:
+                    random = (random * multiplier + addend) & MASK
+                addend = (multiplier * addend + addend) & MASK
+                multiplier = (multiplier * multiplier) & MASK
+                times >>= one
+            top = scores[start]
+            for r in range(1, n):
+                top = max(scores[start + r], top)
+            total = 0.0
+            for r in range(n):
+                share[r] = math.exp(scores[start + r] - top)
+                total += share[r]
+            for r in range(n):
+                share[r] /= total
+            total = 0.0
+            for r in range(n):
+                random = (random * factor + increment) & MASK
+                term[r] = gain[start + r] - np.float64((random >> sixteen) & mask) / 32768.0
+                total += term[r]
+            inverse = 1.0 / max(least, total)
+            total = 0.0
+            for r in range(n):
+                value = -term[r] * inverse + share[r]
+                states[2, r] = np.float32(value)
+                term[r] = value / (1.0 - share[r])
+                total += term[r]
+            second = 0.0
+            for r in range(n):
+                value = share[r] * (total - term[r])
+                states[2, r] = np.float32(np.float32(states[2, r]) + np.float32(value))
+                term[r] = value / (1.0 - share[r])
+                second += term[r]
+            for r in range(n):
+                value = share[r] * (second - term[r])
+                pull = np.float32(np.float32(states[2, r]) + np.float32(value))
+                bend = np.float32(share[r] * (1.0 - share[r]))
+                if weight.size > 0:
+                    pull = pull * np.float32(weight[start + r])
+                    bend = bend * np.float32(weight[start + r])
+                gradient[low_row + r] += coefficient * pull
+                hessian[low_row + r] += coefficient * bend
+
+    return compile_kernel(kernel)
+
+
+@inlinable
+def sigmoid32(x: Any) -> Any:
+    """XGBoost's sigmoid of a float32, in float32."""
+    return np.float32(1.0) / (math.exp(min(-x, np.float32(88.7))) + np.float32(1.0) + np.float32(1e-16))
+
+
+@functools.cache
+def rank_pairs_kernel(kind: int, sampled: bool) -> Callable[..., None]:
+    """XGBoost's rank:ndcg, rank:map or rank:pairwise; ``sampled``: its pair method mean, else topk.
+
+    ``pairs`` is its num_pair_per_sample; ``begin[row]`` where the row's label begins in the query's list by falling
+    label. ``distanced`` and ``scaled`` are its two normalisations.
+    """
+    stamp = sources_stamp()
+
+    def kernel(
+        pairs: int,
+        iteration: int,
+        distanced: bool,
+        scaled: bool,
+        scores: Any,
+        label: Any,
+        gain: Any,
+        inverse: Any,
+        discount: Any,
+        begin: Any,
+        offsets: Any,
+        first: int,
+        last: int,
+        order: Any,
+        sums: Any,
+        states: Any,
+        places: Any,
+        coefficient: float,
+        gradient: Any,
+        hessian: Any,
+        forces: Any,
+    ) -> None:
+        _ = stamp
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            if n < 2:
+                continue
+            low_row = start - offsets[first]
+            pull, bend = sums[0, :n], sums[1, :n]
+            pull[:] = np.float32(0.0)
+            bend[:] = np.float32(0.0)
+            ranked = order[start : start + n]
+            best, worst = np.float32(scores[start + ranked[0]]), np.float32(scores[start + ranked[n - 1]])
+            divided = distanced and best != worst
+            relevant, reciprocal = states[0, :n], states[1, :n]
+            if kind == MAP:
+                found = 0.0
+                summed = 0.0
+                for r in range(n):
+                    found += label[start + ranked[r]]
+                    summed += label[start + ranked[r]] / np.float64(r + 1)
+                    relevant[r] = found
+                    reciprocal[r] = summed
+            by_label, count = places[0, :n], places[1, :n]
+            rows = min(n, pairs)
+            if sampled:
+                rows = n
+                # Ranks by falling label, those of one label in rank order.
+                count[:] = 0
+                for r in range(n):
+                    at = begin[start + ranked[r]]
+                    by_label[at + count[at]] = r
+                    count[at] += 1
+            random = ((iteration + 1) * (len(offsets) - 1) + query) & 0xFFFFFFFF
+            random %= MINSTD_MODULUS
+            random = random if random > 0 else 1
+            total = 0.0
+            bucket = 0
+            while bucket < rows:
+                # topk: document by document, each with all below it. mean: label by label, each document of it with
+                # so many drawn from the others.
+                draws = 0
+                here, others = 1, n - bucket - 1
+                if sampled:
+                    here = count[bucket]
+                    others = n - here
+                    draws = pairs if others > 0 else 0
+                else:
+                    draws = 1
+                for _draw in range(draws):
+                    for mine in range(bucket, bucket + here):
+                        for step in range(1 if sampled else others):
+                            i, j = mine, mine + 1 + step
+                            if sampled:
+                                # uniform_int_distribution of libstdc++: equal shares of the range, the rest refused.
+                                share = (MINSTD_MODULUS - 2) // others
+                                drawn = share * others
+                                while drawn >= share * others:
+                                    random = random * MINSTD % MINSTD_MODULUS
+                                    drawn = random - 1
+                                other = drawn // share
+                                if other >= bucket:
+                                    other += here
+                                i, j = by_label[mine], by_label[other]
+                            label_i, label_j = label[start + ranked[i]], label[start + ranked[j]]
+                            if label_i == label_j:
+                                continue
+                            if label_i < label_j:
+                                i, j = j, i
+                            high, low = ranked[i], ranked[j]
+                            delta = 1.0
+                            if kind == NDCG:
+                                gain_i, gain_j = gain[start + high], gain[start + low]
+                                now = gain_i * discount[i] + gain_j * discount[j]
+                                swapped = gain_j * discount[i] + gain_i * discount[j]
+                                delta = abs((now - swapped) * inverse[query])
+                            elif kind == MAP:
+                                a, b = min(i, j), max(i, j)
+                                between = reciprocal[b - 1] - reciprocal[a]
+                                if i > j:  # the relevant one is below
+                                    change = relevant[b] / (b + 1.0) - (relevant[a] + 1.0) / (a + 1.0)
+                                    delta = abs((change - between) / relevant[n - 1])
+                                else:
+                                    change = relevant[a] / (a + 1.0) - relevant[b] / (b + 1.0)
+                                    delta = abs((change + between) / relevant[n - 1])
+                            margin = np.float32(scores[start + high]) - np.float32(scores[start + low])
+                            if divided:
+                                delta /= np.float64(abs(margin)) + 0.01
+                            rho = np.float64(sigmoid32(margin))
+                            force = np.float32((rho - 1.0) * delta)
+                            curve = np.float32(max(rho * (1.0 - rho), 1e-16) * delta * 2.0)
+                            pull[high] += force
+                            bend[high] += curve
+                            pull[low] -= force
+                            bend[low] += curve
+                            total += -2.0 * np.float64(force)
+                            if forces.size > 0:
+                                forces[high, low] += force
+                                forces[low, high] -= force
+                bucket += here
+            scale = np.float32(1.0)
+            if scaled:
+                scale = np.float32(1.0 / pairs) if sampled else np.float32(scale_of(total))
+            if forces.size > 0:
+                forces *= scale
+            for r in range(n):
+                gradient[low_row + r] += coefficient * (pull[r] * scale)
+                hessian[low_row + r] += coefficient * (bend[r] * scale)
+
+    return compile_kernel(kernel)

@@ -1,0 +1,337 @@
+"""The hosts' own ranking objectives, to the last bit; ``lp.presets`` makes them.
+
+What they promise is not a formula but a model: the trees that LightGBM's or XGBoost's built-in objective would have
+grown. So they keep the host's arithmetic (float32 sums in the host's order, its table of sigmoids, its random numbers),
+its zero hessians, and its way with weights.
+"""
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..clock import Clock
+from ..errors import LambdaplugError
+from ..kernels import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
+from ..measures import MAP, NDCG, Measure, Pairs
+from ..queries import Array, Queries, Task
+from .base import EMPTY, Objective, Ranking, Scratch, refuse_document_weights
+
+__all__ = ["XENDCG", "BuiltIn", "Lambdarank", "RankPairs"]
+
+NO_FORCES = np.empty((0, 0))
+LABELS = 31  # LightGBM's default label_gain has so many entries
+
+
+class BuiltIn(Objective):
+    """What the presets share."""
+
+    floor = 0.0  # the host's zeros
+
+    @property
+    def cutoffs(self) -> frozenset[int | None]:
+        return frozenset([None])  # every document's rank matters
+
+    @property
+    def divisible(self) -> bool:
+        return False  # float32 sums have an order
+
+    def pair_forces(self, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array | None:
+        """[i, j]: the force with which the pair of this query's documents i and j moves i, before weights."""
+        ranking = Ranking(queries, scores, {None: queries.rank(scores, 1)}, iteration)
+        size = int(queries.sizes[query])
+        forces = np.zeros((size, size))
+        sums = np.zeros((2, size))
+        self.accumulate(ranking, Task(query, query + 1), Scratch(), 1.0, sums[0], sums[1], forces)
+        return forces
+
+    def accumulate(
+        self,
+        ranking: Ranking,
+        task: Task,
+        scratch: Scratch,
+        coefficient: float,
+        gradient: Array,
+        hessian: Array,
+        forces: Array = NO_FORCES,
+    ) -> None:
+        """With ``forces``, of a task that is one query: they receive the pairs' forces."""
+        raise NotImplementedError
+
+
+def whole(name: str, value: object, least: int, most: float = math.inf) -> int:
+    """A whole number from ``least`` on."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+        raise LambdaplugError(f"{name}: expected a whole number from {least} on, got {value!r}.")
+    return int(value)
+
+
+def discounts(queries: Queries) -> Array:
+    """1/log2(2 + r) for r = 0, 1, ..., by the C library's logarithm, which NumPy's need not equal in the last bit."""
+    longest = int(queries.sizes.max(initial=0))
+    return queries.memo("discounts", lambda: np.array([1.0 / math.log2(2.0 + r) for r in range(longest)]))
+
+
+def inverse_ideal(queries: Queries, gain: Array, k: int) -> Array:
+    """1/ideal DCG@k of each query, 0 for none: the documents by falling label, summed up from the top."""
+    inverse, discount = np.zeros(len(queries)), discounts(queries)
+    for query, (start, stop) in enumerate(zip(queries.offsets[:-1], queries.offsets[1:], strict=True)):
+        ranked = gain[start:stop][np.argsort(-queries.labels[start:stop], kind="stable")][:k]
+        ideal = 0.0
+        for product in (discount[: len(ranked)] * ranked).tolist():
+            ideal += product
+        inverse[query] = 1.0 / ideal if ideal > 0.0 else ideal
+    return inverse
+
+
+def whole_labels(queries: Queries, name: str, most: int) -> npt.NDArray[np.int64]:
+    """The labels, refused unless they are 0, 1, ..., ``most``."""
+    labels = queries.labels
+    if labels.size and not ((labels == np.floor(labels)).all() and labels.min() >= 0 and labels.max() <= most):
+        raise LambdaplugError(
+            f"{name} takes the labels 0, 1, ..., {most}, as its host does; got labels from {labels.min():g} to "
+            f"{labels.max():g}. lp.LambdaRank takes any."
+        )
+    return labels.astype(np.int64)
+
+
+@functools.lru_cache(maxsize=4)
+def sigmoid_table(sigmoid: float) -> tuple[Array, float]:
+    """1/(1 + exp(sigmoid x)) at 2^20 steps over -reach..reach, and the reach. The C library's exp, one by one."""
+    reach = 50.0 / sigmoid / 2
+    inputs = (np.arange(TABLE_SIZE) / (TABLE_SIZE / (reach - -reach)) + -reach) * sigmoid
+    table = 1.0 / (1.0 + np.array(list(map(math.exp, inputs.tolist()))))
+    table.setflags(write=False)
+    return table, reach
+
+
+class Lambdarank(BuiltIn):
+    """LightGBM's ``objective="lambdarank"``; see :func:`lambdaplug.presets.lightgbm`."""
+
+    def __init__(self, truncation_level: int, norm: bool, sigmoid: float, label_gain: Sequence[float] | None) -> None:
+        self.truncation_level = whole("truncation_level", truncation_level, 1)
+        self.norm = bool(norm)
+        if isinstance(sigmoid, bool) or not isinstance(sigmoid, (int, float, np.number)) or not 0 < sigmoid < math.inf:
+            raise LambdaplugError(f"sigmoid: expected a positive number, got {sigmoid!r}.")
+        self.sigmoid = float(sigmoid)
+        self.label_gain = None if label_gain is None else tuple(float(gain) for gain in label_gain)
+
+    def __repr__(self) -> str:
+        said = [f"truncation_level={self.truncation_level}"] if self.truncation_level != 30 else []
+        said += [] if self.norm else ["norm=False"]
+        said += [f"sigmoid={self.sigmoid:g}"] if self.sigmoid != 1.0 else []
+        said += [f"label_gain={self.label_gain}"] if self.label_gain is not None else []
+        return f"presets.lightgbm({', '.join(said)})"
+
+    @property
+    def cutoff(self) -> int | None:
+        return self.truncation_level
+
+    @property
+    def target(self) -> Measure | None:
+        return NDCG(k=self.truncation_level, gain="exp2" if self.label_gain is None else self.label_gain)
+
+    def prepared(self, queries: Queries) -> tuple[Array, Array]:
+        """Label and gain of each row, and 1/ideal DCG of each query."""
+
+        def prepare() -> tuple[Array, Array]:
+            gains = np.array(
+                [2.0**label - 1.0 for label in range(LABELS)] if self.label_gain is None else self.label_gain
+            )
+            labels = whole_labels(queries, repr(self), len(gains) - 1)
+            rows = np.stack([queries.labels, gains[labels]])
+            return rows, inverse_ideal(queries, rows[1], self.truncation_level)
+
+        return queries.memo(("lambdarank", self.truncation_level, self.label_gain), prepare)
+
+    def accumulate(
+        self,
+        ranking: Ranking,
+        task: Task,
+        scratch: Scratch,
+        coefficient: float,
+        gradient: Array,
+        hessian: Array,
+        forces: Array = NO_FORCES,
+    ) -> None:
+        queries = ranking.queries
+        gain, inverse = self.prepared(queries)
+        lambdarank_kernel()(
+            *(*sigmoid_table(self.sigmoid), self.sigmoid, self.norm, self.truncation_level, ranking.scores),
+            *(gain, inverse, discounts(queries), _document_weight(queries)),
+            *(queries.offsets, task.first, task.last, ranking.orders[None]),
+            scratch.array("sums32", 2, len(gradient), np.float32),
+            *(coefficient, gradient, hessian, forces),
+        )
+
+
+def _document_weight(queries: Queries) -> Array:
+    return EMPTY if queries.document_weight is None else queries.document_weight
+
+
+class XENDCG(BuiltIn):
+    """LightGBM's ``objective="rank_xendcg"``; see :func:`lambdaplug.presets.lightgbm_xendcg`."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = whole("seed", seed, 0, 2**31 - 1)
+        self.clock = Clock()
+
+    def __repr__(self) -> str:
+        return f"presets.lightgbm_xendcg({self.seed})"
+
+    @property
+    def cutoff(self) -> int | None:
+        return 1  # the work is that of a sum over documents
+
+    @property
+    def target(self) -> Measure | None:
+        return NDCG()
+
+    def pair_forces(self, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array | None:  # noqa: ARG002
+        return None  # it has no pairs
+
+    def accumulate(
+        self,
+        ranking: Ranking,
+        task: Task,
+        scratch: Scratch,
+        coefficient: float,
+        gradient: Array,
+        hessian: Array,
+        forces: Array = NO_FORCES,  # noqa: ARG002
+    ) -> None:
+        queries = ranking.queries
+        gain = queries.memo("xendcg", lambda: np.exp2(whole_labels(queries, repr(self), LABELS - 1)))
+        xendcg_kernel()(
+            *(self.seed, ranking.iteration, ranking.scores, gain, _document_weight(queries)),
+            *(queries.offsets, task.first, task.last, scratch.array("xendcg", 3, len(gradient))),
+            *(coefficient, gradient, hessian),
+        )
+
+
+class PreparedPairs(NamedTuple):
+    """What RankPairs knows of its queries."""
+
+    gain: Array
+    inverse: Array
+    begin: npt.NDArray[np.int32]
+    weight_norm: float
+
+
+KINDS = {"ndcg": 0, "map": 1, "pairwise": 2}
+METHODS = {"topk": 32, "mean": 1}  # and XGBoost's default for num_pair_per_sample
+
+
+class RankPairs(BuiltIn):
+    """XGBoost's ``objective="rank:ndcg"``, ``"rank:map"`` and ``"rank:pairwise"``; see :func:`lambdaplug.presets.xgboost`."""
+
+    def __init__(
+        self,
+        objective: str,
+        pair_method: str,
+        num_pair_per_sample: int | None,
+        normalization: bool,
+        score_normalization: bool,
+        exp_gain: bool,
+    ) -> None:
+        if objective not in KINDS:
+            raise LambdaplugError(f"expected one of {list(KINDS)}, got {objective!r}.")
+        if pair_method not in METHODS:
+            raise LambdaplugError(f"pair_method: expected one of {list(METHODS)}, got {pair_method!r}.")
+        self.objective, self.pair_method = objective, pair_method
+        usual = METHODS[pair_method]
+        self.pairs = usual if num_pair_per_sample is None else whole("num_pair_per_sample", num_pair_per_sample, 1)
+        self.normalization, self.score_normalization = bool(normalization), bool(score_normalization)
+        self.exp_gain = bool(exp_gain)
+        self.clock = Clock() if pair_method == "mean" else None
+
+    def __repr__(self) -> str:
+        said = [repr(self.objective)]
+        said += [f"pair_method={self.pair_method!r}"] if self.pair_method != "topk" else []
+        said += [f"num_pair_per_sample={self.pairs}"] if self.pairs != METHODS[self.pair_method] else []
+        said += [
+            f"{name}=False" for name in ("normalization", "score_normalization", "exp_gain") if not getattr(self, name)
+        ]
+        return f"presets.xgboost({', '.join(said)})"
+
+    @property
+    def cutoff(self) -> int | None:
+        return self.pairs
+
+    @property
+    def target(self) -> Measure | None:
+        k = self.pairs if self.pair_method == "topk" else None
+        kinds = {"ndcg": NDCG(k=k, gain="exp2" if self.exp_gain else "linear"), "map": MAP(k=k), "pairwise": Pairs()}
+        return kinds[self.objective]
+
+    def prepared(self, queries: Queries) -> PreparedPairs:
+        """Gains, ideals, where each label begins in a list by falling label, and the scale of the weights."""
+
+        def prepare() -> PreparedPairs:
+            labels, gain, inverse = queries.labels, EMPTY, EMPTY
+            if self.objective == "map":
+                whole_labels(queries, repr(self), 1)
+            if self.objective == "ndcg":
+                gain = labels
+                if self.exp_gain:
+                    gain = np.exp2(whole_labels(queries, repr(self), 31)) - 1.0
+                elif labels.min(initial=0) < 0:
+                    raise LambdaplugError(f"{self!r} takes labels from 0 on, got {labels.min():g}.")
+                k = self.pairs if self.pair_method == "topk" else len(labels)
+                inverse = inverse_ideal(queries, gain, k)
+            weight_norm = 1.0
+            if queries.query_weight is not None and len(queries):
+                weight_norm = len(queries) / float(np.cumsum(queries.query_weight)[-1])  # summed one by one
+            return PreparedPairs(gain, inverse, _begin(queries), weight_norm)
+
+        return queries.memo(("rank pairs", self.objective, self.pair_method, self.pairs, self.exp_gain), prepare)
+
+    def weigh(self, queries: Queries, task: Task, gradient: Array, hessian: Array) -> Array:
+        """XGBoost's weights: w n / sum(w), in two float32 products."""
+        refuse_document_weights(self, queries)
+        if queries.query_weight is not None:
+            sizes = queries.sizes[task.first : task.last]
+            weight = np.repeat(queries.query_weight[task.first : task.last].astype(np.float32), sizes)
+            norm = np.float32(self.prepared(queries).weight_norm)
+            for sums in (gradient, hessian):
+                sums[:] = (sums.astype(np.float32) * weight) * norm
+        return EMPTY
+
+    def accumulate(
+        self,
+        ranking: Ranking,
+        task: Task,
+        scratch: Scratch,
+        coefficient: float,
+        gradient: Array,
+        hessian: Array,
+        forces: Array = NO_FORCES,
+    ) -> None:
+        queries = ranking.queries
+        refuse_document_weights(self, queries)
+        prepared = self.prepared(queries)
+        rank_pairs_kernel(KINDS[self.objective], self.pair_method == "mean")(
+            *(self.pairs, ranking.iteration, self.score_normalization, self.normalization, ranking.scores),
+            *(queries.labels, prepared.gain, prepared.inverse, discounts(queries), prepared.begin),
+            *(queries.offsets, task.first, task.last, ranking.orders[None]),
+            scratch.array("sums32", 2, len(gradient), np.float32),
+            scratch.array("states", 2, len(gradient)),
+            scratch.array("by label", 2, len(gradient), np.int32),
+            *(coefficient, gradient, hessian, forces),
+        )
+
+
+def _begin(queries: Queries) -> npt.NDArray[np.int32]:
+    """For each row, the place where its label begins in its query's list by falling label."""
+    sizes = queries.sizes
+    query = np.repeat(np.arange(len(queries)), sizes)
+    order = np.lexsort((-queries.labels, query))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = (np.diff(queries.labels[order]) != 0) | (np.diff(query) != 0)
+    place = np.arange(len(order)) - np.repeat(queries.offsets[:-1], sizes)
+    begin = np.empty(len(order), np.int32)
+    begin[order] = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0)) - np.arange(len(order)) + place
+    return begin

@@ -1,0 +1,138 @@
+"""After the training: stamped and saved models, readers other than the host, and trainings continued."""
+
+import subprocess
+import sys
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+
+import lambdaplug as lp
+
+DATA = lp.data.cubic(queries=40, documents=15, features=6, noise=0.3)
+X, Y, GROUP = DATA
+QUIET = {"verbose": -1, "num_threads": 1, "num_leaves": 7, "metric": "None", "min_sum_hessian_in_leaf": 0}
+OURS = {"nthread": 1, "max_depth": 3, "min_child_weight": 0, "objective": "rank:ndcg", "disable_default_eval_metric": 1}
+OBJECTIVES = [
+    lp.LambdaRank("map"),
+    lp.LambdaRank("ndcg@5", cost=lp.RankNet(distance=0.01), normalize="log"),
+    lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("mrr"), weight=lp.linear(0.0, 0.1)),
+    lp.presets.lightgbm(),
+    lp.presets.lightgbm_xendcg(),
+    lp.presets.xgboost("ndcg", "mean"),
+    lp.SPSA("ndcg"),
+]
+
+
+def in_lightgbm(objective, rounds=10, **options):
+    parameters = {**QUIET, "objective": objective}
+    data = lgb.Dataset(X, Y, group=GROUP, free_raw_data=False)
+    return lgb.train(parameters, data, rounds, callbacks=[lp.callback(objective)], **options)
+
+
+def in_xgboost(objective, rounds=10, **options):
+    data = xgb.DMatrix(X, Y, qid=DATA.qid)
+    return xgb.train(OURS, data, rounds, obj=objective, callbacks=[lp.callback(objective)], **options)
+
+
+def trees(model):
+    text = model.model_to_string()
+    return text[text.index("Tree=0") : text.index("end of trees")]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
+def test_five_rounds_and_five_more_are_ten(objective):
+    assert trees(in_lightgbm(objective, 5, init_model=in_lightgbm(objective, 5))) == trees(in_lightgbm(objective))
+    halves = in_xgboost(objective, 5, xgb_model=in_xgboost(objective, 5))
+    assert halves.get_dump(dump_format="json", with_stats=True) == in_xgboost(objective).get_dump(
+        dump_format="json", with_stats=True
+    )
+    np.testing.assert_array_equal(halves.predict(xgb.DMatrix(X)), in_xgboost(objective).predict(xgb.DMatrix(X)))
+
+
+def test_a_continued_training_may_start_from_the_stamped_model():
+    objective = OBJECTIVES[0]
+    halves = in_lightgbm(objective, 5, init_model=lp.stamp(in_lightgbm(objective, 5)))
+    assert trees(halves) == trees(in_lightgbm(objective))
+
+
+def test_stamped_models_say_their_objective_and_predict_the_same(tmp_path):
+    model = in_lightgbm(OBJECTIVES[0])
+    model.best_iteration = 7
+    text = model.model_to_string(num_iteration=-1)
+    stamped, stamped_text = lp.stamp(model), lp.stamp(text)
+    assert text == model.model_to_string(num_iteration=-1)
+    assert "\nobjective=" not in text
+    unstamped = stamped_text.replace("objective=lambdarank\n", "", 1).replace(
+        "[objective: lambdarank]", "[objective: custom]"
+    )
+    assert unstamped == text
+    builtin = lgb.train({**QUIET, "objective": "lambdarank"}, lgb.Dataset(X, Y, group=GROUP), 2).model_to_string()
+    lines = [one.splitlines() for one in (stamped_text, builtin)]
+    assert len({one.index("objective=lambdarank") for one in lines}) == 1  # where LightGBM writes it
+    assert lp.stamp(stamped_text) == stamped_text
+    assert lp.stamp(builtin) == builtin
+    assert isinstance(stamped, lgb.Booster)
+    assert stamped.best_iteration == 7
+    (tmp_path / "model.txt").write_text(stamped_text)
+    for other in (stamped, lgb.Booster(model_str=stamped_text), lgb.Booster(model_file=tmp_path / "model.txt")):
+        np.testing.assert_array_equal(other.predict(X, num_iteration=10), model.predict(X, num_iteration=10))
+    np.testing.assert_array_equal(stamped.predict(X), model.predict(X))
+    assert lp.stamp(stamped).model_to_string() == stamped.model_to_string()
+
+
+def test_what_is_not_stamped():
+    regression = lgb.train({**QUIET, "objective": "regression"}, lgb.Dataset(X, Y), 1)
+    with pytest.raises(lp.LambdaplugError, match="this model says 'objective=regression'"):
+        lp.stamp(regression)
+    with pytest.raises(lp.LambdaplugError, match="needs no stamp"):
+        lp.stamp(in_xgboost(OBJECTIVES[0], 1))
+    with pytest.raises(lp.LambdaplugError, match="expected the text of a LightGBM model"):
+        lp.stamp("model.txt")
+    several = in_lightgbm(OBJECTIVES[0], 1).model_to_string().replace("num_class=1", "num_class=3")
+    with pytest.raises(lp.LambdaplugError, match="several classes"):
+        lp.stamp(several)
+
+
+def test_saved_models_need_no_lambdaplug(tmp_path):
+    for name, objective in (("plain", OBJECTIVES[0]), ("moving", OBJECTIVES[2])):
+        in_lightgbm(objective).save_model(tmp_path / f"{name}.txt")
+        in_xgboost(objective).save_model(tmp_path / f"{name}.json")
+        np.save(
+            tmp_path / f"{name}.npy", [in_lightgbm(objective).predict(X), in_xgboost(objective).predict(xgb.DMatrix(X))]
+        )
+    np.save(tmp_path / "X.npy", X)
+    program = f"""
+import sys, lightgbm, numpy as np, xgboost
+X = np.load(r"{tmp_path}/X.npy")
+for name in ("plain", "moving"):
+    expected = np.load(rf"{tmp_path}/{{name}}.npy")
+    ranker = xgboost.XGBRanker()
+    ranker.load_model(rf"{tmp_path}/{{name}}.json")
+    np.testing.assert_array_equal(lightgbm.Booster(model_file=rf"{tmp_path}/{{name}}.txt").predict(X), expected[0])
+    np.testing.assert_array_equal(ranker.predict(X), expected[1])
+assert "lambdaplug" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_treelite_reads_a_stamped_model():
+    treelite = pytest.importorskip("treelite")
+    model = in_lightgbm(OBJECTIVES[0])
+    loaded = treelite.frontend.from_lightgbm(lp.stamp(model))
+    found = treelite.gtil.predict(loaded, X.astype(np.float64))
+    np.testing.assert_allclose(found.reshape(-1), model.predict(X), rtol=1e-6, atol=1e-9)
+
+
+def test_onnx_converts_a_stamped_model():
+    onnxmltools = pytest.importorskip("onnxmltools")
+    runtime = pytest.importorskip("onnxruntime")
+    from onnxmltools.convert.common.data_types import FloatTensorType
+
+    model = in_lightgbm(OBJECTIVES[0])
+    inputs = [("X", FloatTensorType([None, X.shape[1]]))]
+    converted = onnxmltools.convert_lightgbm(lp.stamp(model), initial_types=inputs, zipmap=False)
+    session = runtime.InferenceSession(converted.SerializeToString(), providers=["CPUExecutionProvider"])
+    found = session.run(None, {"X": X})[0].reshape(-1)
+    np.testing.assert_allclose(found, model.predict(X), rtol=1e-4, atol=1e-5)
