@@ -427,6 +427,9 @@ class _Discounted(Measure):
 
     symmetric: ClassVar[bool] = True
 
+    def fine(self, discount: Array) -> bool:
+        return bool(np.ptp(discount) < 0.25 * discount.max()) if len(discount) else False
+
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
         total = 0.0

@@ -234,13 +234,15 @@ def stage_kernel() -> Callable[..., int]:
                 for r in range(n):
                     gain_to[r] = np.float32(load(gain, r) - least)
                 for r in range(n):
-                    value = load(upper, r)
-                    upper_to[r] = np.float32(value)
-                    upper_rest[r] = np.float32(value - np.float32(value))
-                for r in range(n):
-                    value = load(lower, r)
-                    lower_to[r] = np.float32(value)
-                    lower_rest[r] = np.float32(value - np.float32(value))
+                    upper_to[r] = np.float32(load(upper, r))
+                if fine:
+                    for r in range(n):
+                        upper_rest[r] = np.float32(load(upper, r) - upper_to[r])
+                if not symmetric:
+                    for r in range(n):
+                        value = load(lower, r)
+                        lower_to[r] = np.float32(value)
+                        lower_rest[r] = np.float32(value - np.float32(value))
             found |= kinds[query - first]
             powers = fast[0, padded:]
             for r in range(n):
@@ -276,7 +278,8 @@ def stage_kernel() -> Callable[..., int]:
 def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> Callable[..., None]:
     """Lists in rank order, in float32: rows above the cut."""
     cost32 = inlinable(cost)
-    _, _, _, _, scaled, weighted, _, shifted, summed, distanced = shape
+    symmetric, scaled, weighted = shape.symmetric, shape.scaled, shape.weighted
+    shifted, summed, distanced = shape.shifted, shape.summed, shape.distanced
     stamp = sources_stamp()
 
     def kernel(
@@ -323,7 +326,9 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
             padded = low + PADDING * (query - first)
             e, gain = fast[0, padded:], fast[1, padded:]
             upper, upper_rest = fast[2, padded:], fast[3, padded:]
-            lower, lower_rest = fast[4, padded:], fast[5, padded:]
+            lower, lower_rest = upper, upper_rest
+            if not symmetric:
+                lower, lower_rest = fast[4, padded:], fast[5, padded:]
             grade32, weight32, tier32 = fast[6, padded:], fast[7, padded:], fast[8, padded:]
             gradient32, hessian32 = fast[9, padded:], fast[10, padded:]
             score32, score_rest = fast[11, padded:], fast[12, padded:]
@@ -423,7 +428,8 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
 def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> Callable[..., None]:
     """Whole lists by falling gain, in float32: each row against the lower gains, which begin where its own ends."""
     cost32 = inlinable(cost)
-    _, _, symmetric, fine, scaled, weighted, _, _, summed, distanced = shape
+    symmetric, fine, scaled, weighted = shape.symmetric, shape.fine, shape.scaled, shape.weighted
+    summed, distanced = shape.summed, shape.distanced
     stamp = sources_stamp()
 
     def kernel(
@@ -586,7 +592,8 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
 def wide_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> Callable[..., None]:
     """Lists in rank order whose scores spread too far, pair by pair in float64."""
     cost64 = inlinable(cost)
-    gained, _, _, _, scaled, weighted, tiered, _, summed, distanced = shape
+    gained, scaled, weighted, tiered = shape.gained, shape.scaled, shape.weighted, shape.tiered
+    summed, distanced = shape.summed, shape.distanced
     stamp = sources_stamp()
 
     def kernel(
