@@ -9,6 +9,8 @@ from .errors import LambdaplugError, LambdaplugWarning
 from .evaluation import evaluate, metric
 from .folds import query_folds
 from .hosts.callback import callback
+from .hosts.matching import match_table
+from .hosts.optimality import local_optimality, polish
 from .hosts.recorder import record
 from .kernels import set_num_threads
 from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, Pairs, Precision, Recall
@@ -58,8 +60,11 @@ __all__ = [
     "join",
     "leaderboard",
     "linear",
+    "local_optimality",
+    "match_table",
     "metric",
     "on_plateau",
+    "polish",
     "query_folds",
     "record",
     "set_num_threads",

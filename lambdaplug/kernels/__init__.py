@@ -8,6 +8,7 @@ from .pairs import FAST_SPREAD, FLOAT32_ROWS, FLOAT64_ROWS, PADDING, PairShape, 
 from .parsing import LETOR_FAULTS, LETOR_WIDER, letor_kernel, powers_of_ten
 from .perturbing import move_kernel, sign_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
+from .projecting import gather_kernel, scatter_kernel
 from .ranking import level_kernel, rank_kernel, top_kernel
 from .threads import get_num_threads, run_tasks, set_num_threads
 
@@ -25,6 +26,7 @@ __all__ = [
     "count_kernel",
     "expected_kernel",
     "finish_kernel",
+    "gather_kernel",
     "get_num_threads",
     "inlinable",
     "letor_kernel",
@@ -36,6 +38,7 @@ __all__ = [
     "powers_of_ten",
     "rank_kernel",
     "run_tasks",
+    "scatter_kernel",
     "set_num_threads",
     "shape_kernel",
     "sign_kernel",
