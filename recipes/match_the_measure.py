@@ -43,11 +43,11 @@ def main():
     if options.data:
         part, valid, test = lp.data.load_letor(options.data).split(0.6, 0.2, 0.2)
     else:
-        sizes = (120, 40, 80) if options.quick else (4000, 500, 2000)
+        sizes = (120, 40, 80) if options.quick else (2000, 500, 2000)
         data = lp.data.cubic(sum(sizes), documents=15 if options.quick else 30, features=20, noise=0.5)
         part, valid, test = data.split(*sizes)
     count = len(part.group)
-    shares = (0.25, 1) if options.quick else (1 / 32, 1 / 8, 1 / 2, 1)
+    shares = (0.25, 1) if options.quick else (1 / 16, 1 / 4, 1)
 
     tables = {}
     with tqdm(total=len(shares) + 1, desc="tables", disable=None) as bar:

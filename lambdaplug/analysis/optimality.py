@@ -85,11 +85,20 @@ class Optimality:
         higher: npt.NDArray[np.bool_] = trial.change > TOLERANCE * max(1.0, abs(trial.value))
         if rule == "strict" or not trial.change.size:
             return higher
+        return higher & (trial.t > self._bound(trial))
+
+    def _bound(self, trial: Trial) -> float:
+        """What t must exceed. Bonferroni: the chance of any false alarm among all directions and steps is the level."""
         from scipy.special import stdtrit
 
-        # Bonferroni: the chance of any false alarm among all directions and steps is at most the level.
-        bound = stdtrit(trial.queries - 1, 1.0 - self.level / trial.change.size) if trial.queries > 1 else np.inf
-        return higher & (trial.t > bound)
+        share = self.level / max(trial.change.size, 1)
+        return float(stdtrit(trial.queries - 1, 1.0 - share)) if trial.queries > 1 else math.inf
+
+    @property
+    def detectable(self) -> Array:
+        """At each step, from about which change on an improvement is significant: the test's power."""
+        errors: Array = self.trial.error.mean(axis=0)
+        return self._bound(self.trial) * errors
 
     @property
     def improving(self) -> int:
@@ -169,12 +178,13 @@ class Optimality:
                 f"the best by {self.best_improvement:+.5f} at {self.best_step:g} (direction {self.best[0]}).",
                 f"With confidence {1 - self.level:g}, at most {100 * self.share_bound:.3g} % of all directions improve.",
             ]
-        lines.append("     step   higher  significant     mean change  largest change")
+        lines.append("     step   higher  significant     mean change  largest change  significant from")
         strict, sure = self._better(self.trial, "strict"), self._better(self.trial, "significant")
         for index, step in enumerate(self.steps.tolist()):
             change = self.trial.change[:, index]
             lines.append(
-                f"{step:9g} {strict[:, index].sum():8d} {sure[:, index].sum():12d} {change.mean():+15.6f} {change.max():+15.6f}"
+                f"{step:9g} {strict[:, index].sum():8d} {sure[:, index].sum():12d} {change.mean():+15.6f} "
+                f"{change.max():+15.6f} {self.detectable[index]:+17.6f}"
             )
         if self.single.change.size:
             higher = self._better(self.single, "strict").any(axis=1).sum()
