@@ -105,6 +105,12 @@ def test_frames_sparse_rows_and_rankers_are_read_alike(host, boosters):
         for mine, theirs in zip(plain, leaves_of(booster).model(other, 50).read(10, 40), strict=True):
             np.testing.assert_array_equal(mine, theirs)
     if host == "lightgbm":
+        stopped = pickle.loads(pickle.dumps(booster))
+        stopped.best_iteration = 3  # what it predicts with
+        assert leaves_of(stopped).trees == 3
+        rebuilt = leaves_of(stopped).rebuilt(2 * leaves_of(stopped).values)
+        assert (rebuilt.best_iteration, rebuilt.num_trees()) == (3, 8)
+        np.testing.assert_allclose(rebuilt.predict(X), 2 * stopped.predict(X))
         ranker = lp.LGBMRanker(objective=lp.LambdaRank("map"), n_estimators=5, n_jobs=1, verbose=-1)
         ranker.fit(DATA.X, DATA.labels, group=DATA.group)
     else:
