@@ -12,6 +12,8 @@ from .evaluation import evaluate, metric
 from .folds import query_folds
 from .hosts import presets
 from .hosts.callback import callback
+from .hosts.matching import match_table
+from .hosts.optimality import local_optimality, polish
 from .hosts.recorder import record
 from .hosts.stamping import stamp
 from .kernels import set_num_threads
@@ -66,8 +68,11 @@ __all__ = [
     "join",
     "leaderboard",
     "linear",
+    "local_optimality",
+    "match_table",
     "metric",
     "on_plateau",
+    "polish",
     "presets",
     "query_folds",
     "record",

@@ -98,7 +98,7 @@ class Comparisons(Mapping[str, Comparison]):
             cells.append([name, f"{part.mean_b:.4f}", f"{part.difference:+.4f}", ends, *holm, counts])
         left_out = f" ({first.undefined} more where it is undefined)" if first.undefined else ""
         head = f"{first.measure} over {first.queries} queries{left_out}; p-values by Holm's correction"
-        return "\n".join([head, *_aligned(cells)])
+        return "\n".join([head, *aligned(cells)])
 
     __repr__ = __str__
 
@@ -107,7 +107,7 @@ def _p(value: float) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
-def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table: the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
@@ -355,7 +355,7 @@ class Leaderboard:
                 mark = "†" if self.differs(measure, system) else " "
                 row.append(f"{self.means[measure][system]:.4f}{best}{mark}")
             cells.append(row)
-        return "\n".join([*_aligned(cells), f"* best of its column; {self._legend}"])
+        return "\n".join([*aligned(cells), f"* best of its column; {self._legend}"])
 
     def __str__(self) -> str:
         return self.text

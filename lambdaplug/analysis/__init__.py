@@ -1,4 +1,4 @@
-"""What an objective does to a ranking, in numbers and plots."""
+"""What an objective does to a ranking, and where a model stands under a measure, in numbers and plots."""
 
 from .curves import Curves as Curves
 from .difference import Difference as Difference
@@ -18,3 +18,8 @@ from .lambdas import force_by_label as force_by_label
 from .lambdas import lambda_agreement as lambda_agreement
 from .lambdas import rank_changes as rank_changes
 from .lambdas import top_labels as top_labels
+from .landscape import Landscape as Landscape
+from .landscape import LeafModel as LeafModel
+from .optimality import Optimality as Optimality
+from .optimality import examine as examine
+from .polishing import climb as climb

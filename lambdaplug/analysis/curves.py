@@ -1,4 +1,4 @@
-"""Numbers over the rounds of a training, by name: what every diagnostic returns."""
+"""Numbers over the rounds of a training, or another axis, by name: what every diagnostic returns."""
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,8 +20,12 @@ class Curves(Mapping[str, Array]):
     (array([0.5, 0.7]), array([10, 20]))
     """
 
-    def __init__(self, iterations: Sequence[int] | npt.ArrayLike, rows: Sequence[Mapping[str, float]]) -> None:
-        self.iterations = np.asarray(iterations, dtype=np.int64)
+    def __init__(
+        self, iterations: Sequence[int] | npt.ArrayLike, rows: Sequence[Mapping[str, float]], over: str = "round"
+    ) -> None:
+        axis = np.asarray(iterations)
+        self.iterations = axis if axis.dtype.kind == "f" and axis.size else axis.astype(np.int64)
+        self.over = over  # what the axis is
         names = dict.fromkeys(name for row in rows for name in row)
         self._arrays = {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
 
@@ -36,7 +40,7 @@ class Curves(Mapping[str, Array]):
 
     def __repr__(self) -> str:
         lines = [f"{name}: {np.array2string(values, precision=4, threshold=6)}" for name, values in self.items()]
-        return "\n".join([f"Curves over {len(self.iterations)} rounds", *lines])
+        return "\n".join([f"Curves over {len(self.iterations)} {self.over}s", *lines])
 
     def plot(self, ax: Any = None, names: str | None = None) -> Any:
         """All curves, or those whose names begin with ``names``, over the rounds (a single round: as bars).
@@ -52,6 +56,6 @@ class Curves(Mapping[str, Array]):
             return ax
         for name, values in chosen.items():
             ax.plot(self.iterations, values, label=name)
-        ax.set_xlabel("round")
+        ax.set_xlabel(self.over)
         ax.legend(fontsize="small")
         return ax

@@ -32,6 +32,7 @@ from .pairs import (
 from .parsing import LETOR_FAULTS, LETOR_WIDER, letor_kernel, powers_of_ten
 from .perturbing import move_kernel, sign_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
+from .projecting import gather_kernel, scatter_kernel
 from .ranking import level_kernel, rank_kernel, top_kernel
 from .threads import get_num_threads, run_tasks, set_num_threads
 
@@ -60,6 +61,7 @@ __all__ = [
     "fast_pairs_kernel",
     "finish_kernel",
     "foreign",
+    "gather_kernel",
     "get_num_threads",
     "graded_kernel",
     "inlinable",
@@ -76,6 +78,7 @@ __all__ = [
     "rank_pairs_kernel",
     "ranked_kernel",
     "run_tasks",
+    "scatter_kernel",
     "set_num_threads",
     "shape_kernel",
     "sign_kernel",

@@ -1,0 +1,275 @@
+"""A measure as a function of a model's weights, for models whose scores are sums of weights: boosted trees."""
+
+import importlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import LambdaplugError
+from ..kernels import gather_kernel, get_num_threads, rank_kernel, run_tasks, scatter_kernel, top_kernel, value_kernel
+from ..measures import Measure, as_measure
+from ..objectives import LambdaRank
+from ..queries import TOP_SHARE, Array, Queries
+from ..rows import row_order
+
+__all__ = ["Landscape", "LeafModel", "Trial", "progress_bar", "unit", "unit_directions"]
+
+Places: TypeAlias = npt.NDArray[np.int32]
+Table: TypeAlias = Callable[[int, int], Array]  # directions first..last-1, one a column
+
+CHUNK_BYTES = 1 << 27  # of leaf numbers and moves held at a time
+BLOCK = 32  # directions gathered at a time
+GATHERED_ROWS = 4096  # by a task
+
+
+@dataclass(frozen=True)
+class LeafModel:
+    """A row's score is a constant plus one weight for each tree: that of the leaf it stands in.
+
+    ``read(first, last)`` returns, of the rows first..last-1, their scores and their places ``[row, tree]`` in
+    ``weights``.
+    """
+
+    weights: Array
+    trees: int
+    read: Callable[[int, int], tuple[Array, Places]]
+
+
+class Trial(NamedTuple):
+    """What happens to the mean of a measure along some directions: arrays ``[direction, step]``."""
+
+    value: float  # where the directions start
+    queries: int  # that have a value
+    change: Array
+    error: Array  # the standard error of ``change``, from the paired differences of the queries
+
+    @property
+    def t(self) -> Array:
+        """Student's t of the paired differences."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.change == 0.0, 0.0, self.change / self.error)
+
+
+class _Rows(NamedTuple):
+    """A chunk of the queries that have a value."""
+
+    numbers: Any  # of the rows: a slice or an array
+    scores: Array
+    places: Places
+    offsets: npt.NDArray[np.int64]
+    gain: Array
+    norm: Array
+
+
+class Landscape:
+    """The mean of a measure over queries, at the weights of a model and around them.
+
+    Scores are linear in the weights: along a direction u they are s + eta * (sum of u over a row's leaves). So a
+    direction costs one pass over the leaf numbers, and every step along it one ranking. Rows come in chunks of whole
+    queries; no result depends on the number of threads.
+    """
+
+    def __init__(self, model: LeafModel, queries: Queries, measure: str | Measure, threads: int | None = None) -> None:
+        self.model = model
+        self.queries = queries
+        self.measure = as_measure(measure)
+        self.threads = get_num_threads(threads)
+        self._prepared = self.measure.prepare(queries.labels, queries.offsets)
+        self._defined = self._prepared.norm != 0.0
+        if not self._defined.any():
+            raise LambdaplugError(
+                f"{self.measure} is undefined for every query ({self.measure.undefined}): nothing to measure."
+            )
+        limit = max(1, CHUNK_BYTES // (4 * model.trees + 8 * BLOCK))
+        chunk = np.cumsum(queries.sizes) // limit
+        self._edges = [0, *(np.flatnonzero(np.diff(chunk)) + 1).tolist(), len(queries)]
+        self._kept: _Rows | None = None  # where all rows are one chunk
+
+    def value(self, moved: Array | None = None) -> float:
+        """The measure, with ``moved`` added to the weights."""
+        return self.along(lambda _first, _last: np.empty((0, 0)), 0, [], moved).value
+
+    def along(
+        self,
+        table: Table,
+        count: int,
+        steps: Sequence[float],
+        moved: Array | None = None,
+        tick: Callable[[int], Any] | None = None,
+    ) -> Trial:
+        """Try every step along each of so many directions, from the weights (plus ``moved``).
+
+        ``table(first, last)`` has a row for each weight and a column for each of these directions. ``tick`` is told the
+        number of rankings done since it was last told.
+        """
+        sums, squares = np.zeros((2, count, len(steps)))
+        total = 0.0
+        for first, last in itertools.pairwise(self._edges):
+            rows = self._read(first, last)
+            if not len(rows.norm):
+                continue
+            start = rows.scores if moved is None else rows.scores + self._gather(rows.places, moved[:, None])[:, 0]
+            ranking = row_order(rows.offsets)
+            before = _Ruler(self, rows)(start, ranking)
+            total += float(before.sum())
+            for begin in range(0, count, BLOCK):
+                end = min(begin + BLOCK, count)
+                moves = self._gather(rows.places, table(begin, end))
+                self._measure(rows, start, ranking, before, moves, steps, sums[begin:end], squares[begin:end])
+                if tick is not None:
+                    share = int(self.queries.offsets[last] - self.queries.offsets[first]) / len(self.queries.labels)
+                    tick(round((end - begin) * len(steps) * share))
+        n = int(self._defined.sum())
+        variance = np.maximum(squares - sums**2 / n, 0.0) / max(n - 1, 1)
+        error = np.sqrt(variance / n) if n > 1 else np.full_like(sums, np.inf)
+        return Trial(total / n, n, sums / n, error)
+
+    def slopes(self, gradients: Callable[[Array], tuple[Any, Any]], moved: Array | None = None) -> tuple[Array, Array]:
+        """The sums, over the rows of each leaf, of a gradient and a hessian, which are functions of all scores."""
+        scores = np.zeros(len(self.queries.labels))
+        for first, last in itertools.pairwise(self._edges):
+            rows = self._read(first, last)
+            shift = 0.0 if moved is None else self._gather(rows.places, moved[:, None])[:, 0]
+            scores[rows.numbers] = rows.scores + shift
+        gradient, hessian = gradients(scores)
+        sums = np.zeros((2, len(self.model.weights)))
+        for first, last in itertools.pairwise(self._edges):
+            rows = self._read(first, last)
+            own = (np.ascontiguousarray(part[rows.numbers], dtype=np.float64) for part in (gradient, hessian))
+            scatter_kernel()(rows.places, *own, sums)
+        return sums[0], sums[1]
+
+    def lambda_direction(self, moved: Array | None = None) -> Array:
+        """Each leaf's Newton step under the lambda forces of the measure, damped where a leaf has little curvature.
+
+        Of unit length, or 0 where there is no force.
+        """
+        objective = LambdaRank(self.measure)
+        gradient, hessian = self.slopes(
+            lambda scores: objective.differentiate(self.queries, scores, threads=self.threads), moved
+        )
+        damped = hessian + hessian.mean()
+        return unit(np.divide(-gradient, damped, out=np.zeros_like(damped), where=damped > 0.0))
+
+    def _read(self, first: int, last: int) -> _Rows:
+        if self._kept is not None:
+            return self._kept
+        offsets = self.queries.offsets
+        begin, end = int(offsets[first]), int(offsets[last])
+        scores, places = self.model.read(begin, end)
+        sizes, defined = np.diff(offsets[first : last + 1]), self._defined[first:last]
+        numbers: Any = slice(begin, end)
+        if not defined.all():
+            inside = np.repeat(defined, sizes)
+            numbers = begin + np.flatnonzero(inside)
+            scores, places, sizes = scores[inside], places[inside], sizes[defined]
+        rows = _Rows(
+            numbers,
+            np.ascontiguousarray(scores, dtype=np.float64),
+            np.ascontiguousarray(places, dtype=np.int32),
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            np.ascontiguousarray(self._prepared.gain[numbers]),
+            self._prepared.norm[first:last][defined],
+        )
+        if len(self._edges) == 2:
+            self._kept = rows
+        return rows
+
+    def _gather(self, places: Places, table: Array) -> Array:
+        """How far each row moves, one column a direction."""
+        moves = np.empty((len(places), table.shape[1]))
+        table = np.ascontiguousarray(table, dtype=np.float64)
+
+        def work(next_first: Callable[[], int | None]) -> None:
+            while (first := next_first()) is not None:
+                gather_kernel()(places, table, first, min(first + GATHERED_ROWS, len(places)), moves)
+
+        run_tasks(work, range(0, len(places), GATHERED_ROWS), self.threads)
+        return moves
+
+    def _measure(
+        self,
+        rows: _Rows,
+        start: Array,
+        ranking: npt.NDArray[np.int32],
+        before: Array,
+        moves: Array,
+        steps: Sequence[float],
+        sums: Array,
+        squares: Array,
+    ) -> None:
+        """Add the changes of each query, and their squares, along each direction."""
+
+        def work(next_direction: Callable[[], int | None]) -> None:
+            measured = _Ruler(self, rows)
+            scores = np.empty_like(start)
+            while (direction := next_direction()) is not None:
+                move = np.ascontiguousarray(moves[:, direction])
+                order = ranking.copy()
+                for index, step in enumerate(steps):
+                    np.multiply(move, step, out=scores)
+                    np.add(scores, start, out=scores)
+                    change = measured(scores, order) - before
+                    sums[direction, index] += change.sum()
+                    squares[direction, index] += np.square(change).sum()
+
+        run_tasks(work, range(moves.shape[1]), self.threads)
+
+
+class _Ruler:
+    """Ranks and measures the same rows again and again, each time from the ranking before; one a thread."""
+
+    def __init__(self, landscape: Landscape, rows: _Rows) -> None:
+        longest = int(np.diff(rows.offsets).max())
+        cutoff = landscape.measure.cutoff
+        self.top = cutoff if cutoff is not None and TOP_SHARE * cutoff * len(rows.norm) <= len(rows.gain) else None
+        self.rows = rows
+        self.value = value_kernel(landscape.measure.value)
+        self.discount, self.k = landscape._prepared.discount, landscape._prepared.k
+        self.buffers = np.empty((2, longest)), np.empty((2, longest), np.int32)
+        self.ranked = np.empty(longest)
+
+    def __call__(self, scores: Array, order: npt.NDArray[np.int32]) -> Array:
+        """One value a query; ``order`` is any ranking on entry and that of the scores on return."""
+        rows = self.rows
+        queries = len(rows.norm)
+        ranked = rows.offsets, 0, queries, order, *self.buffers
+        row = rank_kernel()(scores, *ranked) if self.top is None else top_kernel()(scores, self.top, *ranked)
+        if row >= 0:
+            raise LambdaplugError(f"the model gives a row the score {scores[row]}: expected finite numbers.")
+        out = np.empty(queries)
+        self.value(rows.gain, self.discount, self.k, rows.offsets, 0, queries, order, self.ranked, out)
+        return out * rows.norm
+
+
+def unit(vector: Array) -> Array:
+    """The vector at length 1; 0 stays 0."""
+    length = float(np.sqrt(np.square(vector).sum()))
+    return vector / length if length > 0.0 else np.zeros_like(vector)
+
+
+def unit_directions(size: int, numbers: Sequence[int], seed: int) -> Array:
+    """Random unit vectors, one a column: each is a function of the seed and its number alone."""
+    table = np.empty((size, len(numbers)))
+    for column, number in enumerate(numbers):
+        table[:, column] = unit(np.random.default_rng([seed, number]).standard_normal(size))
+    return table
+
+
+@contextmanager
+def progress_bar(total: int, title: str, wanted: bool) -> Iterator[Callable[[int], Any]]:
+    """What tells tqdm of progress; tqdm is silent where there is no terminal, and we are where there is no tqdm."""
+    try:
+        tqdm = importlib.import_module("tqdm").tqdm if wanted else None
+    except ImportError:
+        tqdm = None
+    if tqdm is None:
+        yield lambda _: None
+    else:
+        with tqdm(total=total, desc=title, disable=None, leave=False) as bar:
+            yield bar.update

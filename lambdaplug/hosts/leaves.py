@@ -1,0 +1,186 @@
+"""A booster's leaf values as weights: read, looked up for rows, and put into a booster of the same host."""
+
+import abc
+import importlib
+import json
+import pickle
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..analysis import LeafModel
+from ..errors import LambdaplugError
+from ..queries import Array
+
+__all__ = ["Leaves", "leaves_of"]
+
+Places = npt.NDArray[np.int32]
+
+
+class Leaves(abc.ABC):
+    """The leaf values of the trees that a booster predicts with, tree after tree."""
+
+    booster: Any
+    values: Array
+    trees: int
+
+    @abc.abstractmethod
+    def scores(self, X: Any) -> Array:
+        """The booster's own raw scores of these rows."""
+
+    @abc.abstractmethod
+    def read(self, X: Any) -> tuple[Array, Places]:
+        """Those scores, and the places ``[row, tree]`` of the rows' leaves in ``values``."""
+
+    @abc.abstractmethod
+    def rebuilt(self, values: Array) -> Any:
+        """A booster with other leaf values; the first one stays as it is."""
+
+    def model(self, X: Any, rows: int) -> LeafModel:
+        """For the analyses, which know no host; rows of X are predicted a chunk at a time."""
+        matrix = _sliceable(X)
+        if matrix.shape[0] != rows:
+            raise LambdaplugError(f"X: expected one row a label ({rows}), got {matrix.shape[0]}.")
+
+        def read(first: int, last: int) -> tuple[Array, Places]:
+            return self.read(matrix.iloc[first:last] if hasattr(matrix, "iloc") else matrix[first:last])
+
+        return LeafModel(self.values, self.trees, read)
+
+
+def leaves_of(model: Any) -> Leaves:
+    """Of a Booster or a fitted ranker of LightGBM or XGBoost."""
+    hosts = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
+    if "lightgbm" in hosts:
+        return _LightGBM(model.booster_ if hasattr(model, "booster_") else model)
+    if "xgboost" in hosts:
+        if hasattr(model, "get_booster"):
+            booster = model.get_booster()
+            best = booster.attr("best_iteration")  # what a ranker predicts with, and a Booster does not
+            return _XGBoost(booster if best is None else booster[: int(best) + 1])
+        return _XGBoost(model)
+    raise LambdaplugError(f"expected a Booster or a fitted ranker of LightGBM or XGBoost, got {type(model).__name__}.")
+
+
+def _sliceable(X: Any) -> Any:
+    """X with a shape and slices of rows: NumPy, pandas, SciPy."""
+    if type(X).__module__.partition(".")[0] in ("lightgbm", "xgboost"):
+        raise LambdaplugError(
+            f"X: expected the features themselves (array, DataFrame, sparse), got a {type(X).__name__}."
+        )
+    if hasattr(X, "tocsr"):
+        return X.tocsr()
+    return X if hasattr(X, "iloc") else np.asarray(X)
+
+
+def _refuse(what: str) -> LambdaplugError:
+    return LambdaplugError(f"{what}: its scores are not sums of one leaf value a tree, so its weights cannot be moved.")
+
+
+class _LightGBM(Leaves):
+    def __init__(self, booster: Any) -> None:
+        header, *blocks = re.split(r"^Tree=\d+$", booster.model_to_string(), flags=re.M)
+        if "num_tree_per_iteration=1\n" not in header:
+            raise _refuse("a model with several trees a round (num_class)")
+        if re.search(r"^average_output$", header, flags=re.M):
+            raise _refuse("a random forest (boosting=rf), which averages,")
+        if any(re.search(r"^is_linear=1$", block, flags=re.M) for block in blocks):
+            raise _refuse("a model with linear_tree")
+        found = [re.search(r"^leaf_value=(.*)$", block, flags=re.M) for block in blocks]
+        values = [np.array(match.group(1).split(), dtype=np.float64) for match in found if match is not None]
+        if not values:
+            raise LambdaplugError("the booster has no trees: train it first.")
+        self.booster = booster
+        self.values = np.concatenate(values)
+        self.trees = len(values)
+        self._starts = np.cumsum([0, *map(len, values)])
+
+    def scores(self, X: Any) -> Array:
+        return np.asarray(self.booster.predict(X, raw_score=True), dtype=np.float64)
+
+    def read(self, X: Any) -> tuple[Array, Places]:
+        scores = self.scores(X)
+        leaf = np.asarray(self.booster.predict(X, pred_leaf=True)).reshape(len(scores), -1)
+        return scores, leaf.astype(np.int32) + self._starts[:-1].astype(np.int32)
+
+    def rebuilt(self, values: Array) -> Any:
+        # As pickled: parameters, best_iteration and trees beyond it stay; Booster(model_str=...) would also print.
+        booster = pickle.loads(pickle.dumps(self.booster))
+        for place in np.flatnonzero(values != self.values).tolist():
+            tree = int(np.searchsorted(self._starts, place, side="right")) - 1
+            booster.set_leaf_output(tree, place - int(self._starts[tree]), float(values[place]))
+        return booster
+
+
+class _XGBoost(Leaves):
+    def __init__(self, booster: Any) -> None:
+        self._json = json.loads(booster.save_raw("json").decode())
+        learner = self._json["learner"]
+        kind = learner["gradient_booster"]["name"]
+        if kind != "gbtree":
+            raise _refuse(f"a booster of the kind {kind}")
+        trees = learner["gradient_booster"]["model"]["trees"]
+        if not trees:
+            raise LambdaplugError("the booster has no trees: train it first.")
+        outputs = (
+            int(learner["learner_model_param"].get("num_class", 0)),
+            int(learner["learner_model_param"].get("num_target", 1)),
+        )
+        if max(outputs) > 1 or any(int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in trees):
+            raise _refuse("a model with several outputs")
+        self.booster = booster
+        self.trees = len(trees)
+        values, places, starts = [], [], [0]
+        count = 0
+        for tree in trees:
+            leaves = _leaf_nodes(tree)
+            values.append(np.array(tree["split_conditions"])[leaves])
+            place = np.zeros(len(tree["left_children"]), dtype=np.int32)
+            place[leaves] = count + np.arange(len(leaves))
+            count += len(leaves)
+            places.append(place)
+            starts.append(starts[-1] + len(place))
+        self.values = np.concatenate(values)
+        self._place_of_node = np.concatenate(places)
+        self._nodes = np.array(starts[:-1])
+
+    def _matrix(self, X: Any) -> Any:
+        xgb = importlib.import_module("xgboost")
+        known: dict[str, Any] = {"enable_categorical": True}
+        if not hasattr(X, "iloc"):  # a DataFrame brings its own
+            known |= {"feature_names": self.booster.feature_names, "feature_types": self.booster.feature_types}
+        return xgb.DMatrix(X, **known)
+
+    def scores(self, X: Any) -> Array:
+        return np.asarray(self.booster.predict(self._matrix(X), output_margin=True), dtype=np.float64)
+
+    def read(self, X: Any) -> tuple[Array, Places]:
+        matrix = self._matrix(X)
+        scores = np.asarray(self.booster.predict(matrix, output_margin=True), dtype=np.float64)
+        node = np.asarray(self.booster.predict(matrix, pred_leaf=True)).reshape(len(scores), -1)
+        return scores, self._place_of_node[node.astype(np.int64) + self._nodes]
+
+    def rebuilt(self, values: Array) -> Any:
+        xgb = importlib.import_module("xgboost")
+        changed = json.loads(json.dumps(self._json))
+        first = 0
+        for tree in changed["learner"]["gradient_booster"]["model"]["trees"]:
+            leaves = _leaf_nodes(tree)
+            for node, value in zip(leaves.tolist(), values[first : first + len(leaves)].tolist(), strict=True):
+                tree["split_conditions"][node] = value
+                tree["base_weights"][node] = value
+            first += len(leaves)
+        booster = xgb.Booster()
+        booster.load_model(bytearray(json.dumps(changed).encode()))
+        return booster
+
+
+def _leaf_nodes(tree: dict[str, Any]) -> npt.NDArray[np.int64]:
+    """The nodes without children; a pruned tree may also list nodes that nothing leads to."""
+    left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
+    reached = np.zeros(len(left), dtype=bool)
+    reached[0] = True
+    reached[left[left >= 0]] = reached[right[right >= 0]] = True
+    return np.flatnonzero((left < 0) & reached)

@@ -1,0 +1,225 @@
+"""Which measure to train for: every measure trained for, every one tested (Donmez, Svore, Burges 2009, section 7.3)."""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..analysis import count_pairs
+from ..analysis.landscape import progress_bar
+from ..comparison import Comparison, aligned, compared
+from ..errors import LambdaplugError
+from ..evaluation import Metric, import_pandas, mean, per_query_values
+from ..measures import Measure, as_measures
+from ..objectives import LambdaRank
+from ..queries import Array, Queries
+
+__all__ = ["MatchTable", "match_table"]
+
+Part: TypeAlias = Any  # (X, labels, group), or what unpacks into it
+
+MOMENTS = 5  # at which effective pairs are counted: the start, the end, and between
+
+
+@dataclass(frozen=True, repr=False)
+class MatchTable:
+    """Rows: the measure trained for. Columns: the measure tested. See :func:`match_table`."""
+
+    measures: tuple[str, ...]
+    values: Array  #: mean test value, [trained for, tested]
+    comparisons: tuple[tuple[Comparison, ...], ...]  #: of each cell with its column's diagonal
+    effective_pairs: Array  #: of each row: pairs with a force on the training queries, mean over the training
+    trees: tuple[int, ...]  #: of each row
+    level: float = 0.95
+
+    @property
+    def p_values(self) -> Array:
+        """Of the paired t-test of each cell against its column's diagonal, which is NaN."""
+        p = np.array([[cell.p_t for cell in row] for row in self.comparisons])
+        np.fill_diagonal(p, np.nan)
+        return p
+
+    @property
+    def differs(self) -> npt.NDArray[np.bool_]:
+        """Which cells differ significantly from their column's diagonal."""
+        return self.p_values < 1.0 - self.level
+
+    @property
+    def summary(self) -> list[str]:
+        """For each measure tested, whether training for it was best."""
+        lines = []
+        for column, name in enumerate(self.measures):
+            best = int(np.nanargmax(self.values[:, column]))
+            beaten = int((self.differs[:, column] & (self.values[:, column] < self.values[column, column])).sum())
+            if best == column:
+                lines.append(
+                    f"{name}: best trained for, significantly better than {beaten} of {len(self.measures) - 1}"
+                )
+            else:
+                how = "significantly" if self.differs[best, column] else "not significantly"
+                ahead = self.values[best, column] - self.values[column, column]
+                lines.append(f"{name}: training for {self.measures[best]} is better by {ahead:.4f}, {how}")
+        return lines
+
+    @property
+    def _legend(self) -> str:
+        return f"† differs from training for the measure tested (paired t-test, {100 * self.level:g} %)"
+
+    def _cells(self, best: str, around: str = "") -> list[list[str]]:
+        cells = [["trained for", "effective pairs", *self.measures]]
+        for row, name in enumerate(self.measures):
+            line = [name, f"{self.effective_pairs[row]:,.0f}"]
+            for column in range(len(self.measures)):
+                top = self.values[row, column] == np.nanmax(self.values[:, column])
+                value = f"{self.values[row, column]:.4f}"
+                value = around + value + around if top else value
+                line.append(value + (best if top else "") + ("†" if self.differs[row, column] else ""))
+            cells.append(line)
+        return cells
+
+    def __str__(self) -> str:
+        head, *lines = self._cells("*")
+        # Marks stand behind the numbers: pad what has fewer.
+        padded = [[*line[:2], *(cell.ljust(8) for cell in line[2:])] for line in lines]
+        table = aligned([[*head[:2], *(f"{name}  " for name in head[2:])], *padded])
+        return "\n".join([*table, f"* best of its column; {self._legend}", *self.summary])
+
+    __repr__ = __str__
+
+    def markdown(self) -> str:
+        """A Markdown table: the best of a column in bold, † significantly different from the diagonal."""
+        head, *lines = self._cells("", "**")
+        rows = [head, ["---", *("---:" for _ in head[1:])], *lines]
+        return "\n".join(["| " + " | ".join(row) + " |" for row in rows] + ["", self._legend])
+
+    def frame(self, p_values: bool = False) -> Any:
+        """The values as a pandas DataFrame, a row a measure trained for; with ``p_values`` those instead."""
+        shown = self.p_values if p_values else self.values
+        index = list(self.measures)
+        return import_pandas().DataFrame(shown, index=index, columns=index).rename_axis("trained for")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Each column's distance from its best, as colours with the values; returns Matplotlib's axes."""
+        if ax is None:
+            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
+        ax.imshow(self.values - np.nanmax(self.values, axis=0), cmap="Blues")
+        for row in range(len(self.measures)):
+            for column in range(len(self.measures)):
+                mark = "†" if self.differs[row, column] else ""
+                at_diagonal = "bold" if row == column else "normal"
+                text = f"{self.values[row, column]:.4f}{mark}"
+                box = {"facecolor": "white", "alpha": 0.7, "edgecolor": "none"}
+                ax.text(column, row, text, ha="center", va="center", weight=at_diagonal, bbox=box, fontsize="small")
+        ticks = range(len(self.measures))
+        ax.set_xticks(ticks, self.measures, rotation=20, fontsize="small")
+        ax.set_yticks(ticks, self.measures, fontsize="small")
+        ax.set_xlabel("tested")
+        ax.set_ylabel("trained for")
+        return ax
+
+
+def match_table(
+    train: Part,
+    test: Part,
+    measures: str | Measure | Sequence[str | Measure] = ("ndcg", "ndcg@10", "map", "mrr"),
+    host: str = "lightgbm",
+    params: Mapping[str, Any] | None = None,
+    rounds: int = 100,
+    valid: Part | None = None,
+    level: float = 0.95,
+    progress: bool = True,
+) -> MatchTable:
+    """Train ``lp.LambdaRank`` for each measure, test on each: does training for what you report pay on your data?
+
+    ``train``, ``test`` and ``valid`` are RankingData or (X, labels, group); with ``valid`` each model has the trees that
+    are best there by its own measure, without it all ``rounds``. ``host`` is ``"lightgbm"`` or ``"xgboost"``, ``params``
+    its parameters (the floors on hessians are 0 unless given). The table has ``.values``, ``.p_values`` (each cell
+    against training for the measure tested), ``.effective_pairs`` (pairs that exert a force, the mean over five moments
+    of the training: few of them, little to learn from), ``.markdown()``, ``.frame()``, ``.plot()``, and prints.
+    """
+    kinds = as_measures(measures)
+    fit = {"lightgbm": _lightgbm, "xgboost": _xgboost}.get(host)
+    if fit is None:
+        raise LambdaplugError(f"host: expected 'lightgbm' or 'xgboost', got {host!r}.")
+    if not kinds or len(set(kinds)) < len(kinds):
+        raise LambdaplugError(f"match_table: expected different measures, at least one; got {list(kinds)}.")
+    (X, labels, group), (X_test, labels_test, group_test) = train, test
+    learned, tested = Queries(labels, group), Queries(labels_test, group_test)
+    values: list[list[Array]] = []
+    pairs, trees = [], []
+    with progress_bar(len(kinds), "training", progress) as tick:
+        for kind in kinds:
+            objective = LambdaRank(kind)
+            predict, count = fit(objective, kind, (X, labels, group), valid, dict(params or {}), rounds)
+            values.append(per_query_values(kinds, tested, predict(X_test, count)))
+            moments = [np.zeros(len(learned.labels)) if m == 0 else predict(X, m) for m in _moments(count)]
+            counts = [count_pairs(objective, scores, learned)[str(kind)].sum() for scores in moments]
+            pairs.append(float(np.mean(counts)))
+            trees.append(count)
+            tick(1)
+    names = tuple(map(str, kinds))
+    cells = [
+        tuple(
+            compared(name, (name, names[row]), values[column][column], values[row][column], level, 0, 0)
+            for column, name in enumerate(names)
+        )
+        for row in range(len(kinds))
+    ]
+    means = np.array([[mean(cell) for cell in row] for row in values])
+    return MatchTable(names, means, tuple(cells), np.array(pairs), tuple(trees), level)
+
+
+def _moments(rounds: int) -> list[int]:
+    return np.unique(np.linspace(0, rounds, MOMENTS).round().astype(int)).tolist()  # type: ignore[no-any-return]
+
+
+Predict: TypeAlias = Callable[[Any, int], Any]
+
+
+def _lightgbm(
+    objective: LambdaRank, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
+) -> tuple[Predict, int]:
+    lgb = importlib.import_module("lightgbm")
+    own = {"metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 0, **params, "objective": objective}
+    data = lgb.Dataset(train[0], train[1], group=train[2])
+    watching: dict[str, Any] = {}
+    if valid is not None:
+        X, labels, group = valid
+        watching = {
+            "valid_sets": [lgb.Dataset(X, labels, group=group, reference=data)],
+            "feval": Metric([kind]),
+            "callbacks": [lgb.early_stopping(rounds, first_metric_only=True, verbose=False)],
+        }
+    booster = lgb.train(own, data, rounds, **watching)
+    count = booster.best_iteration if valid is not None else booster.current_iteration()
+    return lambda X, m: booster.predict(X, num_iteration=m, raw_score=True), int(count)
+
+
+def _xgboost(
+    objective: LambdaRank, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
+) -> tuple[Predict, int]:
+    xgb = importlib.import_module("xgboost")
+    own = {"disable_default_eval_metric": 1, "min_child_weight": 0, "lambda": 1e-3, "base_score": 0.0, **params}
+    own["objective"] = "rank:ndcg"  # what a saved model says; the gradients are the objective's
+
+    def matrix(part: Part) -> Any:
+        X, labels, group = part
+        return xgb.DMatrix(X, labels, qid=np.repeat(np.arange(len(group)), group), enable_categorical=True)
+
+    watching: dict[str, Any] = {}
+    if valid is not None:
+        watching = {
+            "evals": [(matrix(valid), "valid")],
+            "custom_metric": Metric([kind]),
+            "early_stopping_rounds": rounds,
+        }
+    booster = xgb.train(own, matrix(train), rounds, obj=objective, verbose_eval=False, **watching)
+    count = booster.best_iteration + 1 if valid is not None else booster.num_boosted_rounds()
+
+    def predict(X: Any, m: int) -> Any:
+        return booster.predict(xgb.DMatrix(X, enable_categorical=True), iteration_range=(0, m), output_margin=True)
+
+    return predict, int(count)
