@@ -31,6 +31,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import xgboost as xgb
+from sklearn.datasets import load_svmlight_file
 from tqdm import tqdm
 
 import lambdaplug as lp
@@ -45,15 +46,17 @@ CPU_TIME = "--cpu-time" in sys.argv
 CLOCK = thread_time if CPU_TIME else perf_counter
 THREADS = (1, 2) if CORES > 1 and not CPU_TIME else (1,)
 CATBOOST = importlib.util.find_spec("catboost") is not None
-MEASURE_GOALS = {"err": 3, "bpref": 3, "mrr": 1, "wta": 1, "p": 1, "recall": 1}  # all others: 2
+MEASURE_GOALS = {"err": 3, "bpref": 3, "mrr": 1, "wta": 1, "p": 1, "recall": 1, "approx": 4}  # all others: 2
 
 # How much of everything; the goals are meant for the first.
 FULL = {"queries": 2000, "documents": 120, "blocks": 4, "rounds": 6, "repeats": 8, "starts": 3}
 FULL |= {"training": (2000, 10), "leaves": (31, 255)}  # queries, rounds
 FULL |= {"growth_rows": 200_000, "growth_documents": (10, 30, 100, 300, 1000, 3000, 10_000, 20_000)}
 FULL |= {"growth_queries": (1000, 3000, 10_000, 30_000)}  # of 100 documents
+FULL |= {"tools": (1500, 100), "evaluated": 3_000_000}
 FULL |= {"memory": [("LightGBM", 30_000, 100), ("XGBoost", 30_000, 100), ("LightGBM", 50, 20_000)]}
 QUICK = FULL | {"queries": 200, "blocks": 2, "rounds": 3, "repeats": 3, "starts": 1, "training": (50, 3)}
+QUICK |= {"tools": (50, 40), "evaluated": 30_000}
 QUICK |= {"leaves": (31,), "growth_rows": 20_000, "growth_documents": (10, 100, 1000, 20_000)}
 QUICK |= {"growth_queries": (300, 1000, 3000), "memory": [("LightGBM", 250, 2000)]}
 
@@ -172,10 +175,10 @@ def catboost(X, labels, group, scores=None):
 HOSTS = {"LightGBM": lightgbm, "XGBoost": xgboost, "CatBoost": catboost}
 
 
-def calls(measure, X, labels, group, scores):
+def calls(objective, X, labels, group, scores):
     """The objective alone, called as a host calls it, on one thread. Scores move between the calls as by a tree of 31
     leaves: by a twentieth of their spread, as they do after some 20 rounds at the learning rate 0.1."""
-    objective, rng = lp.LambdaRank(measure), np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     data = lgb.Dataset(X, labels, group=group, params={"num_threads": 1, "verbose": -1}).construct()
     scores = scores.copy()
 
@@ -266,7 +269,9 @@ def growth(size):
     by_rows = [(queries, 100) for queries in size["growth_queries"]]
     results = []
     for panel, shapes in enumerate((by_documents, by_rows)):
-        runs = {(m, shape): calls(m, *one_feature(*shape)) for shape in shapes for m in ("ndcg@10", "ndcg")}
+        runs = {
+            (m, shape): calls(lp.LambdaRank(m), *one_feature(*shape)) for shape in shapes for m in ("ndcg@10", "ndcg")
+        }
         best = race(runs, size["repeats"], "growth by rows" if panel else "growth by documents")
         for measure, name, goal in (("ndcg@10", "k = 10", 1.1), ("ndcg", "whole list", 1.1 if panel else 2.0)):
             x = np.array([queries * n if panel else n for queries, n in shapes])
@@ -335,7 +340,7 @@ def start(size):
 
 
 def measures(size):
-    """every registered measure / whole-list NDCG, one thread"""
+    """every registered measure, and ApproxNDCG / whole-list NDCG, one thread"""
     X, labels, *others = one_feature(size["queries"], size["documents"])
     names, runs = {}, {}
     for name, kind in registered().items():
@@ -343,13 +348,60 @@ def measures(size):
             names[name] = kind()
         except lp.LambdaplugError:
             names[name] = kind(k=10)  # it needs a cut-off
-        runs[name] = calls(names[name], X, labels / 4 if name == "cndcg" else labels, *others)
+        runs[name] = calls(lp.LambdaRank(names[name]), X, labels / 4 if name == "cndcg" else labels, *others)
+    names["approx"], runs["approx"] = "Approx('ndcg')", calls(lp.Approx("ndcg"), X, labels, *others)
     best = race(runs, 2 * size["repeats"], "measures")
     ndcg = best.pop("ndcg")
     return [ratio(f"{names[name]} / ndcg", time, ndcg, MEASURE_GOALS.get(name, 2)) for name, time in best.items()]
 
 
-SECTIONS = {section.__name__: section for section in (objective, training, growth, memory, start, measures)}
+def tools(size):
+    """files and evaluation / scikit-learn's loader and ir_measures, all cores"""
+    queries, documents = size["tools"]
+    data = lp.data.cubic(queries, documents, features=50)
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.txt"
+        lp.data.save_letor(path, data)
+        best = race(
+            {
+                "mine": lambda: seconds(lambda: lp.data.load_letor(path)),
+                "theirs": lambda: seconds(
+                    lambda: load_svmlight_file(str(path), query_id=True, dtype=np.float32)[0].toarray()
+                ),
+            },
+            3,
+            "files",
+        )
+        results.append(ratio("load_letor / load_svmlight_file, dense", best["mine"], best["theirs"], 1.0))
+    names = ["ndcg@10", "map", "mrr", "p@10", "recall@10"]
+    if importlib.util.find_spec("ir_measures") is not None:
+        import ir_measures
+
+        theirs = [ir_measures.parse_measure(name) for name in ("nDCG@10", "AP", "RR", "P@10", "R@10")]
+        # Its dictionaries are made beforehand: only the evaluation is timed.
+        labels, scores = data.labels.astype(int), data.X[:, 0].astype(float)
+        judged, ranked = {}, {}
+        for query, rows in enumerate(np.split(np.arange(len(labels)), np.cumsum(data.group)[:-1])):
+            judged[str(query)] = {str(row): int(labels[row]) for row in rows}
+            ranked[str(query)] = {str(row): float(scores[row]) for row in rows}
+        runs = {
+            "mine": lambda: seconds(lambda: lp.evaluate(names, labels, scores, data.group, empty=0)),
+            "theirs": lambda: seconds(lambda: ir_measures.calc_aggregate(theirs, judged, ranked)),
+        }
+        best = race(runs, 3, "evaluation")
+        results.append(ratio("evaluate / ir_measures, five measures", best["mine"], best["theirs"]))
+    rows = size["evaluated"]
+    labels, scores = np.random.default_rng(0).integers(0, 5, rows), np.random.default_rng(1).normal(size=rows)
+    ten = [*names, "dcg", "err@10", "rbp", "ndcg", "map@10"]
+    taken = min(seconds(lambda: lp.evaluate(ten, labels, scores, np.full(rows // 100, 100))) for _ in range(2))
+    results.append(
+        Result(f"evaluate, {rows / 1e6:g} million rows, ten measures", "", taken, 5 if rows > 1e6 else None, "s")
+    )
+    return results
+
+
+SECTIONS = {section.__name__: section for section in (objective, training, growth, memory, start, measures, tools)}
 
 
 # --- around them --------------------------------------------------------------------------------------------------
