@@ -134,6 +134,8 @@ def train_xgboost(objective, rounds, further=None, weight=None, labels=Y, **opti
     ids=str,
 )
 def test_xgboost_rank_tree_for_tree(kind, options, weight):
+    if "pair_method" in options and not xgb.__version__.startswith("3.2."):
+        pytest.skip("other versions seed their draws differently")
     labels = BINARY if kind == "map" else Y
     theirs = {"ndcg_exp_gain" if name == "exp_gain" else f"lambdarank_{name}": x for name, x in options.items()}
     mine = xgboost_trees(train_xgboost(lp.presets.xgboost(kind, **options), 50, None, weight, labels))
