@@ -212,11 +212,13 @@ class Measure:
         queries = len(offsets) - 1
         ideal = row_order(offsets)
         norm = np.zeros(queries)
-        last = np.where(np.isnan(gain), -np.finfo(np.float64).max, gain)
+        missing = np.isnan(gain)
+        last = np.where(missing, -np.finfo(np.float64).max, gain) if missing.any() else gain
         row = rank_kernel()(last, offsets, 0, queries, ideal, np.empty((2, longest)), np.empty((2, longest), np.int32))
+        del last, missing  # millions of rows: nothing is kept longer than needed
         if row >= 0:
             raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
-        if np.any(np.abs(grade - grade.astype(np.float32)) > 0):
+        if np.any((grade.astype(np.float32) != grade) & (grade == grade)):
             grade = levels([grade], offsets)  # kernels compare grades in float32: keep different ones different
         self.run(norm_kernel(self.norm), gain, discount, k, offsets, 0, queries, ideal, np.empty(longest), norm)
         norm[np.diff(offsets) == 0] = 0.0

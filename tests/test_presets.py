@@ -134,6 +134,8 @@ def train_xgboost(objective, rounds, further=None, weight=None, labels=Y, **opti
     ids=str,
 )
 def test_xgboost_rank_tree_for_tree(kind, options, weight):
+    if "pair_method" in options and not xgb.__version__.startswith("3.2."):
+        pytest.skip("other versions seed their draws differently")
     labels = BINARY if kind == "map" else Y
     theirs = {"ndcg_exp_gain" if name == "exp_gain" else f"lambdarank_{name}": x for name, x in options.items()}
     mine = xgboost_trees(train_xgboost(lp.presets.xgboost(kind, **options), 50, None, weight, labels))
@@ -211,6 +213,18 @@ def test_lightgbm_in_xgboost_has_the_gradients_of_lightgbm():
     assert lightgbm_trees(builtin) == lightgbm_trees(plain)
 
 
+def test_the_rankers_grow_the_same_trees_too():
+    settings = {"n_estimators": 10, "num_leaves": 7, "n_jobs": 1, "verbose": -1}
+    mine = lp.LGBMRanker(objective=lp.presets.lightgbm(), **settings).fit(X, Y, group=GROUP)
+    theirs = lgb.LGBMRanker(objective="lambdarank", **settings).fit(X, Y, group=GROUP)
+    assert lightgbm_trees(mine.booster_) == lightgbm_trees(theirs.booster_)
+    settings = {"n_estimators": 10, "max_depth": 3, "n_jobs": 1, "base_score": 0}
+    query = np.repeat(np.arange(QUERIES), GROUP)
+    mine = lp.XGBRanker(objective=lp.presets.xgboost("ndcg"), **settings).fit(X, Y, qid=query)
+    theirs = xgb.XGBRanker(objective="rank:ndcg", **settings).fit(X, Y, qid=query)
+    assert xgboost_trees(mine.get_booster()) == xgboost_trees(theirs.get_booster())
+
+
 def test_what_a_preset_refuses():
     with pytest.raises(lp.LambdaplugError, match=r"labels 0, 1, ..., 30, as its host does; got labels from 0 to 0.5"):
         lp.presets.lightgbm().gradients([0, 0], [0.5, 0], [2])
@@ -281,12 +295,10 @@ def test_normalisations_against_plain_python(rows, kind, sigma, stretch):
     objective = lp.LambdaRank(name, sigma=sigma, cost=lp.RankNet(distance=distance), normalize="log" if log else None)
     truth = expected(name, scores, labels, sigma, distance, log, weight)
     queries = lp.queries.Queries(labels, [len(labels)], document_weight=weight)
-    for exact, tolerance in ((False, 2e-6), (True, 1e-12)):
+    for exact, tolerance in ((False, 2e-6), (True, 1e-12)):  # the oracle's rho (1 - rho) cancels near 0: 1e-15
         found = objective.differentiate(queries, scores, exact=exact, dtype=np.float64)
         for mine, its in zip(found, truth, strict=True):
-            np.testing.assert_allclose(
-                mine, its, rtol=tolerance, atol=tolerance * max(1e-9, np.abs(its).max()) + 1.1e-16
-            )
+            np.testing.assert_allclose(mine, its, rtol=tolerance, atol=tolerance * max(1e-9, np.abs(its).max()) + 1e-15)
 
 
 @pytest.mark.parametrize("measure", ["ndcg", "ndcg@10", "map", "err@10"])

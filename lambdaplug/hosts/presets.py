@@ -33,7 +33,7 @@ def lightgbm(
     Position bias (``Dataset(position=)``) is not corrected.
 
     >>> lightgbm(truncation_level=10).gradients([0.0, 1.0], [1, 0], [2])[0].round(4)
-    array([-0.3285,  0.3285], dtype=float32)
+    array([-0.3088,  0.3088], dtype=float32)
     """
     return Lambdarank(truncation_level, norm, sigmoid, label_gain)
 
@@ -69,10 +69,9 @@ def xgboost(
     pair_method, num_pair_per_sample, normalization, score_normalization: XGBoost's parameters with ``lambdarank_``
         before these names; exp_gain: its ``ndcg_exp_gain``. They go here, not into the training's parameters.
 
-    The trees are those of XGBoost 3.2.0 on CPU, where it was read and tried; ``score_normalization`` has no parameter
-    before 3.0. ``"mean"`` draws pairs by the round, so it needs ``callbacks=[lp.callback(objective)]``, and holds for
-    versions whose generator is seeded with the round (3.2 and before; later ones draw the seed from the training's own
-    generator).
+    The trees are those of XGBoost 3.2.0 on CPU, where it was tried. ``"mean"`` draws pairs by the round, so it needs
+    ``callbacks=[lp.callback(objective)]``, and is the least portable: newer sources take the seed from the training's own
+    generator instead of from the round. A training continued with ``xgb_model`` goes on drawing where the first stopped.
 
     >>> xgboost("pairwise").gradients([0.0, 0.0], [1, 0], [2])
     (array([-0.5,  0.5], dtype=float32), array([0.5, 0.5], dtype=float32))

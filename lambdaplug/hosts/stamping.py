@@ -13,7 +13,7 @@ OBJECTIVE = "objective=lambdarank"
 
 
 def stamp(model: T) -> T:
-    """A model trained with a lambdaplug objective, with the line ``objective=lambdarank`` that JPMML, treelite and others want.
+    """A model trained with a lambdaplug objective, with the line ``objective=lambdarank`` that other readers want.
 
     LightGBM writes no objective for a model whose gradients came from Python. A ranker's scores are the plain sums of its
     trees whatever the objective was, so the line changes no prediction. Takes a ``lightgbm.Booster`` or the model's text

@@ -19,7 +19,6 @@ from .compiling import compile_kernel, inlinable, sources_stamp
 __all__ = ["TABLE_SIZE", "lambdarank_kernel", "rank_pairs_kernel", "xendcg_kernel"]
 
 TABLE_SIZE = 1 << 20
-NDCG, MAP, PAIRWISE = 0, 1, 2  # the deltas of rank_pairs_kernel
 MASK = np.uint64(0xFFFFFFFF)
 # minstd_rand of the C++ standard: x -> 48271 x mod 2^31 - 1, on 1 .. 2^31 - 2.
 MINSTD = 48271
@@ -34,7 +33,7 @@ def scale_of(total: float) -> float:
 
 @functools.cache
 def lambdarank_kernel() -> Callable[..., None]:
-    """LightGBM's lambdarank. ``table``: the sigmoid at 2^20 steps from ``-reach`` on; ``near``: the 0.01 of its norm."""
+    """LightGBM's lambdarank. ``table``: the sigmoid at 2^20 steps from ``-reach`` on; gain[0] the labels, gain[1] the gains."""
     stamp = sources_stamp()
     near = float(np.float32(0.01))  # a float literal in the host, then used in double arithmetic
 
@@ -202,12 +201,13 @@ def sigmoid32(x: Any) -> Any:
 
 
 @functools.cache
-def rank_pairs_kernel(kind: int, sampled: bool) -> Callable[..., None]:
-    """XGBoost's rank:ndcg, rank:map or rank:pairwise; ``sampled``: its pair method mean, else topk.
+def rank_pairs_kernel(kind: str, sampled: bool) -> Callable[..., None]:
+    """XGBoost's rank:``kind``, one of ndcg, map and pairwise; ``sampled``: its pair method mean, else topk.
 
     ``pairs`` is its num_pair_per_sample; ``begin[row]`` where the row's label begins in the query's list by falling
     label. ``distanced`` and ``scaled`` are its two normalisations.
     """
+    by_gain, by_precision = kind == "ndcg", kind == "map"
     stamp = sources_stamp()
 
     def kernel(
@@ -247,7 +247,7 @@ def rank_pairs_kernel(kind: int, sampled: bool) -> Callable[..., None]:
             best, worst = np.float32(scores[start + ranked[0]]), np.float32(scores[start + ranked[n - 1]])
             divided = distanced and best != worst
             relevant, reciprocal = states[0, :n], states[1, :n]
-            if kind == MAP:
+            if by_precision:
                 found = 0.0
                 summed = 0.0
                 for r in range(n):
@@ -303,12 +303,12 @@ def rank_pairs_kernel(kind: int, sampled: bool) -> Callable[..., None]:
                                 i, j = j, i
                             high, low = ranked[i], ranked[j]
                             delta = 1.0
-                            if kind == NDCG:
+                            if by_gain:
                                 gain_i, gain_j = gain[start + high], gain[start + low]
                                 now = gain_i * discount[i] + gain_j * discount[j]
                                 swapped = gain_j * discount[i] + gain_i * discount[j]
                                 delta = abs((now - swapped) * inverse[query])
-                            elif kind == MAP:
+                            elif by_precision:
                                 a, b = min(i, j), max(i, j)
                                 between = reciprocal[b - 1] - reciprocal[a]
                                 if i > j:  # the relevant one is below

@@ -221,7 +221,7 @@ class PreparedPairs(NamedTuple):
     weight_norm: float
 
 
-KINDS = {"ndcg": 0, "map": 1, "pairwise": 2}
+KINDS = ("ndcg", "map", "pairwise")
 METHODS = {"topk": 32, "mean": 1}  # and XGBoost's default for num_pair_per_sample
 
 
@@ -313,7 +313,7 @@ class RankPairs(BuiltIn):
         queries = ranking.queries
         refuse_document_weights(self, queries)
         prepared = self.prepared(queries)
-        rank_pairs_kernel(KINDS[self.objective], self.pair_method == "mean")(
+        rank_pairs_kernel(self.objective, self.pair_method == "mean")(
             *(self.pairs, ranking.iteration, self.score_normalization, self.normalization, ranking.scores),
             *(queries.labels, prepared.gain, prepared.inverse, discounts(queries), prepared.begin),
             *(queries.offsets, task.first, task.last, ranking.orders[None]),

@@ -1,0 +1,147 @@
+"""From the booster's own objective to yours, one change at a time.
+
+    python recipes/migrate.py                    # generated data, and ../shared/data where it is found
+    python recipes/migrate.py --data file.npz    # your own: arrays X, y, qid, split (0, 1, 2)
+
+Starts from LightGBM's lambdarank, replaces it by its preset (the same trees, which is checked), and then by true
+NDCG@10 and by MAP, each without and with the built-in's two normalisations. Test figures of each step with paired tests
+against the built-in; what the gradients of the steps do to the built-in's model, by lp.explain_difference.
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+import lightgbm as lgb
+import matplotlib
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+import lambdaplug as lp
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+NORM = {"cost": lp.RankNet(distance=0.01), "normalize": "log"}
+REAL = {"mq2008": 1, "lightgbm_rank": 2, "techno2020_clicks": 3}  # and the lowest relevant label
+
+
+def steps(relevant):
+    """The migration: each line changes one thing."""
+    average_precision = lp.MAP(relevant=relevant)
+    return {
+        "objective='lambdarank'": "lambdarank",
+        "the preset": lp.presets.lightgbm(),
+        "true NDCG@10": lp.LambdaRank("ndcg@10"),
+        "true NDCG@10, both norms": lp.LambdaRank("ndcg@10", **NORM),
+        "whole NDCG, both norms": lp.LambdaRank("ndcg", **NORM),
+        "MAP": lp.LambdaRank(average_precision),
+        "MAP, both norms": lp.LambdaRank(average_precision, **NORM),
+    }
+
+
+def load(path):
+    """Train, validation and test parts; of LETOR's five parts, fold 1. Without validation, a fifth of the training."""
+    file = np.load(path)
+    split = file["split"] if "split" in file else np.array([0, 0, 0, 0, 1, 2])[file["part"]]
+    parts = []
+    for number in range(3):
+        rows = split == number
+        parts.append(lp.data.RankingData(file["X"][rows], file["y"][rows], lp.data.sizes_of(file["qid"][rows])))
+    return parts if len(parts[1].labels) else [*parts[0].split(0.8, 0.2), parts[2]]
+
+
+def real_data():
+    """The data sets beside this project, where there are some."""
+    root = Path(os.environ.get("LAMBDAPLUG_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
+    return {name: root / name / "data.npz" for name in REAL if (root / name / "data.npz").exists()}
+
+
+def train(objective, part, valid, rounds):
+    data = lgb.Dataset(part.X, part.labels, group=part.group)
+    parameters = {"objective": objective, "metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 0}
+    return lgb.train(
+        {**parameters, "learning_rate": 0.05, "deterministic": True, "force_row_wise": True},
+        data,
+        rounds,
+        valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
+        feval=lp.metric("ndcg@10"),
+        callbacks=[lgb.early_stopping(40, verbose=False)],
+    )
+
+
+def trees(model):
+    text = model.model_to_string(num_iteration=-1)
+    return text[text.index("Tree=0") : text.index("end of trees")]
+
+
+def study(name, parts, relevant, rounds, axes):
+    part, valid, test = parts
+    measures = [lp.NDCG(k=10), lp.MAP(relevant=relevant), lp.MRR(relevant=relevant)]
+    models = {
+        step: train(objective, part, valid, rounds)
+        for step, objective in tqdm(steps(relevant).items(), desc=name, disable=None)
+    }
+    builtin, preset = (models[step] for step in list(models)[:2])
+    same = trees(builtin) == trees(preset)
+    print(f"--- {name}: {' / '.join(str(len(one.group)) for one in parts)} queries; relevant: label >= {relevant}")
+    print(f"The preset's {preset.num_trees()} trees are the built-in's, digit by digit: {'yes' if same else 'NO'}")
+    scores = {step: model.predict(test.X) for step, model in models.items()}
+    base = scores["objective='lambdarank'"]
+    rows, values = {}, {}
+    for step in models:
+        found = [lp.compare(measure, test.labels, test.group, base, scores[step]) for measure in measures]
+        values[step] = [one.mean_b for one in found]
+        # Against itself there is nothing to test.
+        stars = ["*" if one.wins + one.losses and one.p_t < 0.05 else " " for one in found]
+        rows[step] = [f"{value:.4f}{star}" for value, star in zip(values[step], stars, strict=True)]
+        rows[step].append(str(models[step].best_iteration))
+    print(pd.DataFrame(rows, index=["NDCG@10", "MAP", "MRR", "trees"]).T.to_string())
+    print("* differs from the first line, paired t-test at 95 %")
+
+    bars, cloud = axes
+    pd.DataFrame(values, index=["NDCG@10", "MAP", "MRR"]).T.plot.barh(ax=bars, fontsize=8)
+    bars.invert_yaxis()
+    bars.legend(fontsize="small", ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.08))
+    bars.set(title=name, xlim=(0.9 * min(map(min, values.values())), None))
+    report = lp.explain_difference(
+        lp.presets.lightgbm(),
+        lp.LambdaRank(lp.MAP(relevant=relevant)),
+        builtin.predict(part.X),
+        part.labels,
+        part.group,
+    )
+    cloud.plot(report.gradient_a, report.gradient_b / report.scale, ".", markersize=2, alpha=0.4)
+    cloud.set(xlabel="gradient of the preset", ylabel="of MAP, scaled", title=f"correlation {report.correlation:.2f}")
+    return report
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="a .npz file; default: generated data, and real sets where they are found")
+    parser.add_argument("--relevant", type=int, default=1, help="lowest relevant label of --data")
+    parser.add_argument("--queries", type=int, default=400, help="of the generated data")
+    parser.add_argument("--rounds", type=int, default=300, help="at most so many trees (early stopping)")
+    parser.add_argument("--quick", action="store_true", help="less data and fewer trees")
+    parser.add_argument("--plot", default="migrate.png", help="where the figures go")
+    options = parser.parse_args()
+    if options.data:
+        sets = {options.data: (load(options.data), options.relevant)}
+    else:
+        queries = 100 if options.quick else options.queries
+        sets = {"generated": (lp.data.cubic(queries, documents=40, noise=0.3).split(0.6, 0.2, 0.2), 2)}
+        if not options.quick:
+            sets |= {name: (load(path), REAL[name]) for name, path in real_data().items()}
+    figure, axes = plt.subplots(len(sets), 2, figsize=(11, 4 * len(sets)), squeeze=False)
+    reports = {}
+    for (name, (parts, relevant)), row in zip(sets.items(), axes, strict=True):
+        reports[name] = study(name, parts, relevant, 15 if options.quick else options.rounds, row)
+    print(f"--- from the preset (a) to MAP (b), at the built-in's model: {next(iter(reports))}")
+    print(next(iter(reports.values())))
+    figure.tight_layout()
+    figure.savefig(options.plot, dpi=120)
+
+
+if __name__ == "__main__":
+    main()
