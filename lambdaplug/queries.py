@@ -22,7 +22,7 @@ __all__ = ["DataSet", "Labels", "Queries", "Task", "group_sizes", "read", "regis
 Array: TypeAlias = npt.NDArray[np.float64]
 T = TypeVar("T")
 
-CHUNK_WORK = 1 << 21  # pairs: about a millisecond
+CHUNK_WORK = 1 << 22  # pairs: a millisecond or two, long beside what handing out a task costs
 SPLIT_WORK = 1 << 25
 TOP_SHARE = 8  # picking the first of so many documents is faster than ranking them all
 MEMO_SIZE = 24

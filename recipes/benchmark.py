@@ -175,11 +175,11 @@ def catboost(X, labels, group, scores=None):
 HOSTS = {"LightGBM": lightgbm, "XGBoost": xgboost, "CatBoost": catboost}
 
 
-def calls(objective, X, labels, group, scores):
-    """The objective alone, called as a host calls it, on one thread. Scores move between the calls as by a tree of 31
+def calls(objective, X, labels, group, scores, threads=1):
+    """The objective alone, called as a host calls it. Scores move between the calls as by a tree of 31
     leaves: by a twentieth of their spread, as they do after some 20 rounds at the learning rate 0.1."""
     rng = np.random.default_rng(1)
-    data = lgb.Dataset(X, labels, group=group, params={"num_threads": 1, "verbose": -1}).construct()
+    data = lgb.Dataset(X, labels, group=group, params={"num_threads": threads, "verbose": -1}).construct()
     scores = scores.copy()
 
     def call():
@@ -236,9 +236,15 @@ def objective(size):
     if len(THREADS) == 1:
         print("\ntwo threads / one: not measured, with --cpu-time or on one core")
         return results
-    for host in ("LightGBM", "XGBoost"):
+    runs = {threads: calls(lp.LambdaRank("ndcg"), *one_feature(size["queries"], n), threads) for threads in THREADS}
+    best = race(runs, 4 * size["repeats"], "threads")
+    results.append(ratio("whole-list NDCG alone, two threads / one", best[2], best[1], 0.6))
+    for host in (
+        "LightGBM",
+        "XGBoost",
+    ):  # whose own threads go on spinning for a while; OMP_WAIT_POLICY=passive ends that
         work = f"whole-list NDCG in {host}, two threads / one"
-        results.append(ratio(work, alone[2, host, "ndcg"], alone[1, host, "ndcg"], 0.6))
+        results.append(ratio(work, alone[2, host, "ndcg"], alone[1, host, "ndcg"]))
     return results
 
 
@@ -322,10 +328,20 @@ print(imported - start, clock() - imported)
 """
 
 
+EMPTY = f"""
+from time import {CLOCK.__name__} as clock
+import numpy, numba
+start = clock()
+numba.njit(lambda array: array[0])(numpy.zeros(1))
+print(clock() - start)
+"""
+
+
 def start(size):
     """import and first gradient in fresh processes, with an empty cache and with a filled one"""
-    imported, cold, warm = [], [], []
+    imported, cold, warm, empty = [], [], [], []
     for _ in progress(range(size["starts"]), "start"):
+        empty.append(float(python("-c", EMPTY)))
         with tempfile.TemporaryDirectory() as cache:
             for first in (cold, warm):
                 times = python("-c", START, NUMBA_CACHE_DIR=cache).split()
@@ -335,6 +351,7 @@ def start(size):
         Result("import beyond numpy and numba", "", min(imported), 0.3, "s"),
         Result("first gradient, cold", "", min(cold), 3, "s"),
         Result("first gradient, warm", "", min(warm), 0.3, "s"),
+        Result("for comparison, any first function of Numba's", "", min(empty), None, "s"),
         Result("pickled objective", "", len(pickle.dumps(lp.LambdaRank("ndcg"))), None, "bytes"),
     ]
 

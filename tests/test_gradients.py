@@ -118,8 +118,9 @@ def test_what_holds_whatever_the_measure(name, options):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_same_bits_at_any_number_of_threads(name):
-    scores, labels, group = generated(queries=5000)
+def test_same_bits_at_any_number_of_threads(name, monkeypatch):
+    monkeypatch.setattr("lambdaplug.queries.CHUNK_WORK", 1 << 19)
+    scores, labels, group = generated(queries=1500)
     labels = np.array(scaled(name, labels))
     objective, queries = lp.LambdaRank(name), Queries(labels, group)
     one, two, three = (objective.differentiate(queries, scores, threads=n) for n in (1, 2, 3))
