@@ -10,6 +10,7 @@ is used, and timed against brute-force swaps.
 """
 
 import argparse
+import dataclasses
 import time
 
 import lightgbm as lgb
@@ -58,7 +59,7 @@ def generated(queries):
     data = lp.data.cubic(queries, documents=30, noise=0.3)
     price = 20.0 * np.exp(0.8 * data.X[:, 0] + 0.3 * data.X[:, 1])
     chance = np.array([0.01, 0.05, 0.15, 0.35, 0.6])[data.labels.astype(int)]
-    return data._replace(labels=(price * chance).astype(np.float32)).split(0.5, 0.25, 0.25)
+    return dataclasses.replace(data, labels=(price * chance).astype(np.float32)).split(0.5, 0.25, 0.25)
 
 
 def load(path):
