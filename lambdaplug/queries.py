@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import rank_kernel, run_tasks, top_kernel
+from .kernels import Team, rank_kernel, run_tasks, top_kernel
 from .rows import levels, row_order
 
 __all__ = ["DataSet", "Labels", "Queries", "Task", "group_sizes", "read", "register_reader"]
@@ -192,7 +192,9 @@ class Queries:
             tasks += [Task(first, last, part, parts) for part in range(parts)]
         return tasks
 
-    def rank(self, scores: Array, threads: int, cutoff: int | None = None) -> npt.NDArray[np.int32]:
+    def rank(
+        self, scores: Array, threads: int, cutoff: int | None = None, team: Team | None = None
+    ) -> npt.NDArray[np.int32]:
         """For each query its documents (0..n-1) by descending score, equal scores in row order.
 
         With a cut-off, only as many come first in this order; where they are few, the others follow in row order.
@@ -213,7 +215,7 @@ class Queries:
                         "A booster that diverged gives such scores: lower learning_rate, or raise lambda_l2 / lambda."
                     )
 
-        run_tasks(work, self.tasks(1), threads)
+        run_tasks(work, self.tasks(1), threads, team)
         self._orders = {**self._orders, top: order} if len(self._orders) < 4 else {top: order}
         return order
 
@@ -283,6 +285,7 @@ class DataSet:
     queries: Queries  # the same object as long as the data set does not change
     host: str
     threads: int | None = None  # what the host was told to use
+    team: Team | None = None  # the host's own threads, idle while it waits for us
     training: Any = None  # the Booster that is being trained, if one is
     hessian_floor: str = ""  # the host's parameter that can forbid every split
     made_no_split: Callable[[], bool] | None = None  # whether the training's last tree has none; dear to ask

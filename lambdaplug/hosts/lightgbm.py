@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..errors import LambdaplugError
 from ..evaluation import Metric
+from ..kernels import openmp_team
 from ..objectives import Objective
 from ..queries import DataSet, Queries
 from .callback import with_callback
@@ -19,6 +20,7 @@ __all__ = ["LGBMRanker", "read"]
 
 _known: "weakref.WeakKeyDictionary[lgb.Dataset, tuple[int, Queries]]" = weakref.WeakKeyDictionary()
 
+_TEAM = openmp_team(getattr(lgb.basic, "_LIB", None))
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 
@@ -43,6 +45,7 @@ def read(data: lgb.Dataset | None) -> DataSet:
         known[1],
         "LightGBM",
         max(threads, default=0) or None,
+        _TEAM,
         booster,
         "min_sum_hessian_in_leaf",
         functools.partial(_made_no_split, booster),

@@ -11,6 +11,7 @@ import xgboost as xgb
 
 from ..errors import LambdaplugError
 from ..evaluation import Metric
+from ..kernels import openmp_team
 from ..objectives import Objective
 from ..queries import DataSet, Queries
 from ..rows import sizes_of
@@ -24,6 +25,7 @@ Raw = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
 _known: "weakref.WeakKeyDictionary[xgb.DMatrix, tuple[Raw, Queries]]" = weakref.WeakKeyDictionary()
 _threads: "weakref.WeakKeyDictionary[xgb.Booster, int]" = weakref.WeakKeyDictionary()
+_TEAM = openmp_team(getattr(xgb.core, "_LIB", None))
 
 
 introduce(Callback)
@@ -44,6 +46,7 @@ def read(data: xgb.DMatrix) -> DataSet:
         known[1],
         "XGBoost",
         threads or getattr(data, "nthread", None),
+        _TEAM,
         booster,
         "min_child_weight",
         functools.partial(_made_no_split, booster),

@@ -34,7 +34,7 @@ from .perturbing import move_kernel, sign_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
 from .projecting import gather_kernel, scatter_kernel
 from .ranking import level_kernel, rank_kernel, top_kernel
-from .threads import get_num_threads, run_tasks, set_num_threads
+from .threads import Team, get_num_threads, openmp_team, run_tasks, set_num_threads
 
 __all__ = [
     "FAST_SPREAD",
@@ -53,6 +53,7 @@ __all__ = [
     "WIDE",
     "PairDelta",
     "PairShape",
+    "Team",
     "backward_kernel",
     "chunk_kernel",
     "delta_kernel",
@@ -71,6 +72,7 @@ __all__ = [
     "list_kernel",
     "move_kernel",
     "norm_kernel",
+    "openmp_team",
     "place_kernel",
     "position_kernel",
     "powers_of_ten",

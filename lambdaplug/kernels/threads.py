@@ -1,16 +1,20 @@
 """Threads over tasks. Kernels release the GIL; a task's result never depends on who runs it or beside what."""
 
+import ctypes
 import itertools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ..errors import LambdaplugError
 
-__all__ = ["get_num_threads", "run_tasks", "set_num_threads"]
+__all__ = ["Team", "get_num_threads", "openmp_team", "run_tasks", "set_num_threads"]
 
 Task = TypeVar("Task")
+Team: TypeAlias = Callable[[Callable[[], None], int], None]  # calls a function in so many threads at once
+
+REGION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 _chosen: int | None = None
 
@@ -35,11 +39,42 @@ def get_num_threads(wanted: int | None = None) -> int:
         return os.cpu_count() or 1
 
 
-def run_tasks(work: Callable[[Callable[[], Task | None]], None], tasks: Sequence[Task], threads: int) -> None:
-    """Call ``work(next_task)`` in each thread; ``next_task()`` hands out the tasks in order, then None.
+def openmp_team(library: Any) -> Team | None:
+    """The OpenMP threads of a library that ctypes has loaded; None where it was not built with GNU's.
 
-    Threads live for one call. A standing pool would not survive a fork, and starting one takes microseconds.
+    Between two of its parallel regions a library's threads stay awake for milliseconds, spinning on the very cores that
+    threads of ours would want. In a region of ours they work instead, and none has to be started.
     """
+    try:
+        parallel = library.GOMP_parallel  # looked up in what the library itself is linked with
+    except AttributeError:
+        return None
+    parallel.argtypes, parallel.restype = (REGION, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint), None
+    process = os.getpid()
+
+    def team(function: Callable[[], None], threads: int) -> None:
+        if os.getpid() == process:
+            parallel(REGION(lambda _: function()), None, threads, 0)
+        else:  # a fork has the parent's idea of its threads, and none of them
+            _start_threads(function, threads)
+
+    return team
+
+
+def _start_threads(function: Callable[[], None], threads: int) -> None:
+    """Threads that live for one call. A standing pool would not survive a fork, and starting one takes microseconds."""
+    helpers = [threading.Thread(target=function, daemon=True) for _ in range(threads - 1)]
+    for helper in helpers:
+        helper.start()
+    function()
+    for helper in helpers:
+        helper.join()
+
+
+def run_tasks(
+    work: Callable[[Callable[[], Task | None]], None], tasks: Sequence[Task], threads: int, team: Team | None = None
+) -> None:
+    """Call ``work(next_task)`` in each thread; ``next_task()`` hands out the tasks in order, then None."""
     turn = itertools.count()
     failures: list[BaseException] = []
 
@@ -53,11 +88,10 @@ def run_tasks(work: Callable[[Callable[[], Task | None]], None], tasks: Sequence
         except BaseException as failure:
             failures.append(failure)
 
-    helpers = [threading.Thread(target=guarded, daemon=True) for _ in range(min(threads, len(tasks)) - 1)]
-    for helper in helpers:
-        helper.start()
-    guarded()
-    for helper in helpers:
-        helper.join()
+    threads = min(threads, len(tasks))
+    if threads <= 1:
+        guarded()
+    else:
+        (team or _start_threads)(guarded, threads)
     if failures:
         raise failures[0]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..clock import Clock
 from ..errors import LambdaplugError
-from ..kernels import finish_kernel, get_num_threads, run_tasks, shape_kernel
+from ..kernels import Team, finish_kernel, get_num_threads, run_tasks, shape_kernel
 from ..measures import Measure
 from ..queries import Array, Queries, Task, read, vector
 from ..schedules import Memory
@@ -182,6 +182,7 @@ class Objective(abc.ABC):
         iteration: int = 0,
         threads: int | None = None,
         *,
+        team: Team | None = None,
         memory: Memory | None = None,
         exact: bool = False,
         dtype: npt.DTypeLike = np.float32,
@@ -192,7 +193,7 @@ class Objective(abc.ABC):
         if len(values) != rows:
             raise LambdaplugError(f"scores: expected one a row ({rows}), got {len(values)}.")
         threads = get_num_threads(threads)
-        orders = {cutoff: queries.rank(values, threads, cutoff) for cutoff in self.cutoffs}
+        orders = {cutoff: queries.rank(values, threads, cutoff, team) for cutoff in self.cutoffs}
         ranking = Ranking(queries, values, orders, iteration, memory, exact)
         out = np.empty(rows, dtype), np.empty(rows, dtype)
         pool: list[Scratch] = queries.memo("scratch", list)  # fresh memory every round would cost more than it holds
@@ -223,7 +224,7 @@ class Objective(abc.ABC):
                     split.pop(task.first, None)
             pool.append(scratch)
 
-        run_tasks(work, queries.tasks(self.cutoff, self.divisible), threads)
+        run_tasks(work, queries.tasks(self.cutoff, self.divisible), threads, team)
         return out
 
     def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Gradients:  # noqa: ARG002
@@ -242,6 +243,7 @@ class Objective(abc.ABC):
         iteration, memory = 0, None
         if self.clock is not None:
             iteration, memory = self.clock.read(data, self), self.clock.moment.memory
-        gradient, hessian = self.differentiate(data_set.queries, scores, iteration, data_set.threads, memory=memory)
+        queries, threads, team = data_set.queries, data_set.threads, data_set.team
+        gradient, hessian = self.differentiate(queries, scores, iteration, threads, team=team, memory=memory)
         watch(data_set, scores, gradient, hessian)
         return gradient, hessian
