@@ -139,6 +139,10 @@ class Queries:
     def sizes(self) -> npt.NDArray[np.int64]:
         return np.diff(self.offsets)
 
+    @property
+    def longest(self) -> int:
+        return int(self.sizes.max(initial=0))
+
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` returned for this key; a few are kept. Threads wait for the first who makes it."""
         with self._making:
@@ -199,25 +203,44 @@ class Queries:
 
         With a cut-off, only as many come first in this order; where they are few, the others follow in row order.
         """
-        top = cutoff if cutoff is not None and TOP_SHARE * cutoff * len(self) <= len(self.labels) else None
-        previous = self._orders.get(top)
-        order = row_order(self.offsets) if previous is None else previous.copy()
-        longest = int(self.sizes.max(initial=0))
+        order = self.begin_ranking(cutoff)
 
         def work(next_task: Callable[[], Task | None]) -> None:
-            buffers = np.empty((2, longest)), np.empty((2, longest), np.int32)
+            buffers = np.empty((2, self.longest)), np.empty((2, self.longest), np.int32)
             while (task := next_task()) is not None:
-                ranked = (self.offsets, task.first, task.last, order, *buffers)
-                row = rank_kernel()(scores, *ranked) if top is None else top_kernel()(scores, top, *ranked)
-                if row >= 0:
-                    raise LambdaplugError(
-                        f"scores: expected finite numbers, got {scores[row]} in row {row}. "
-                        "A booster that diverged gives such scores: lower learning_rate, or raise lambda_l2 / lambda."
-                    )
+                self.rank_part(scores, cutoff, task.first, task.last, order, *buffers)
 
         run_tasks(work, self.tasks(1), threads, team)
-        self._orders = {**self._orders, top: order} if len(self._orders) < 4 else {top: order}
+        self.end_ranking(cutoff, order)
         return order
+
+    def begin_ranking(self, cutoff: int | None) -> npt.NDArray[np.int32]:
+        """Where ``rank_part`` starts from: the last ranking, if there was one."""
+        previous = self._orders.get(self._top(cutoff))
+        return row_order(self.offsets) if previous is None else previous.copy()
+
+    def end_ranking(self, cutoff: int | None, order: npt.NDArray[np.int32]) -> None:
+        """Let the next ranking start from this one."""
+        self._orders = (
+            {**self._orders, self._top(cutoff): order} if len(self._orders) < 4 else {self._top(cutoff): order}
+        )
+
+    def rank_part(
+        self, scores: Array, cutoff: int | None, first: int, last: int, order: Any, keys: Any, documents: Any
+    ) -> None:
+        """``rank`` of some queries, in place; ``keys`` and ``documents`` are two rows each, of the longest query."""
+        top = self._top(cutoff)
+        ranked = (self.offsets, first, last, order, keys, documents)
+        row = rank_kernel()(scores, *ranked) if top is None else top_kernel()(scores, top, *ranked)
+        if row >= 0:
+            raise LambdaplugError(
+                f"scores: expected finite numbers, got {scores[row]} in row {row}. "
+                "A booster that diverged gives such scores: lower learning_rate, or raise lambda_l2 / lambda."
+            )
+
+    def _top(self, cutoff: int | None) -> int | None:
+        """How many to pick, where picking the first is faster than ranking all."""
+        return cutoff if cutoff is not None and TOP_SHARE * cutoff * len(self) <= len(self.labels) else None
 
 
 def vector(values: npt.ArrayLike, name: str) -> Array:

@@ -193,7 +193,14 @@ class Objective(abc.ABC):
         if len(values) != rows:
             raise LambdaplugError(f"scores: expected one a row ({rows}), got {len(values)}.")
         threads = get_num_threads(threads)
-        orders = {cutoff: queries.rank(values, threads, cutoff, team) for cutoff in self.cutoffs}
+        tasks = queries.tasks(self.cutoff, self.divisible)
+        # Each task ranks its own queries; a query that several tasks share is ranked before.
+        alone = all(task.parts == 1 for task in tasks)
+        orders = {
+            cutoff: queries.begin_ranking(cutoff) if alone else queries.rank(values, threads, cutoff, team)
+            for cutoff in self.cutoffs
+        }
+        longest = queries.longest
         ranking = Ranking(queries, values, orders, iteration, memory, exact)
         out = np.empty(rows, dtype), np.empty(rows, dtype)
         pool: list[Scratch] = queries.memo("scratch", list)  # fresh memory every round would cost more than it holds
@@ -214,7 +221,10 @@ class Objective(abc.ABC):
                 scratch = pool.pop()
             except IndexError:
                 scratch = Scratch()
+            buffers = scratch.array("keys", 2, longest), scratch.array("documents", 2, longest, np.int32)
             while (task := next_task()) is not None:
+                for cutoff, order in orders.items() if alone else ():
+                    queries.rank_part(values, cutoff, task.first, task.last, order, *buffers)
                 size = int(queries.offsets[task.last] - queries.offsets[task.first])
                 sums = (scratch if task.parts == 1 else Scratch()).sums("sums", size)
                 self.accumulate(ranking, task, scratch, 1.0, *sums)
@@ -224,7 +234,9 @@ class Objective(abc.ABC):
                     split.pop(task.first, None)
             pool.append(scratch)
 
-        run_tasks(work, queries.tasks(self.cutoff, self.divisible), threads, team)
+        run_tasks(work, tasks, threads, team)
+        for cutoff, order in orders.items() if alone else ():
+            queries.end_ranking(cutoff, order)
         return out
 
     def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Gradients:  # noqa: ARG002
