@@ -99,6 +99,7 @@ class Measure:
     undefined: ClassVar[str] = "never"  # where the measure has no value
     gained: ClassVar[bool] = True  # the swap delta has the factor |gain_a - gain_b|
     symmetric: ClassVar[bool] = False  # swap writes the same into upper and lower
+    greater: ClassVar[bool] = False  # a better than b: |delta| is upper_a - lower_b or upper_b - lower_a, the greater one
     coarse: ClassVar[float] = 0  # the longest list for which float32 holds upper and lower well enough to subtract them
     scaled: ClassVar[bool] = False  # swap writes scale
     unlabelled: ClassVar[float] = 0.0  # gain of a document without a label; NaN where the functions tell it from 0
@@ -629,9 +630,15 @@ class MAP(_Relevance):
     relevant: float = 1
 
     name: ClassVar[str] = "map"
+    # b(r) = n(r)/r - H(r): a relevant document at rank p above another at q changes b(p) - b(q), and below it
+    # (b(q) + 1/q) - (b(p) + 1/p) >= 1/q - 1/p. So where one of the two is the change, the other is not positive.
+    greater: ClassVar[bool] = True
     coarse: ClassVar[float] = 2000
     formula: ClassVar[str] = "mean over the relevant documents of the precision at their rank"
     undefined: ClassVar[str] = "nothing relevant"
+
+    def discounts(self, n: int) -> Array:
+        return 1.0 / np.arange(1, n + 1)
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
@@ -670,13 +677,12 @@ class MAP(_Relevance):
         seen = 0.0
         harmonic = 0.0
         for r in range(len(gain)):
-            inside = 1.0 / (r + 1) if r < k else 0.0
             seen += gain[r]
             before = harmonic
-            harmonic += gain[r] * inside
+            harmonic += gain[r] * discount[r]
             # above: relevant n/r - H(r); else (n + 1)/r - H(r). below: n/r - H(r - 1), which is H(r) if not relevant.
-            upper[r] = (seen + 1.0 - gain[r]) * inside - harmonic
-            lower[r] = seen * inside - before
+            upper[r] = (seen + 1.0 - gain[r]) * discount[r] - harmonic
+            lower[r] = seen * discount[r] - before
         return min(k, len(gain))
 
     def smooth(self) -> Callable[..., float] | None:

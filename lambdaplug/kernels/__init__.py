@@ -26,7 +26,8 @@ from .pairs import (
     PairShape,
     graded_kernel,
     ranked_kernel,
-    stage_kernel,
+    stage_graded_kernel,
+    stage_ranked_kernel,
     wide_kernel,
 )
 from .parsing import LETOR_FAULTS, LETOR_WIDER, letor_kernel, powers_of_ten
@@ -85,7 +86,8 @@ __all__ = [
     "shape_kernel",
     "sign_kernel",
     "smooth_kernel",
-    "stage_kernel",
+    "stage_graded_kernel",
+    "stage_ranked_kernel",
     "swap_kernel",
     "tied_value_kernel",
     "top_kernel",

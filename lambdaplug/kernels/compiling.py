@@ -108,11 +108,12 @@ def try_compiling(function: Callable[..., Any], ranks: int, what: str, state: An
 def compile_kernel(function: F, *, fastmath: set[str] | bool = False) -> F:
     """Compile with the options every kernel shares.
 
-    nogil: threads over chunks of queries. error_model numpy: a division is a division, not a branch.
+    nogil: threads over chunks of queries. error_model numpy: a division is a division, not a branch. no_cfunc_wrapper:
+    nobody calls kernels from C, and compiling that entry takes milliseconds an argument.
     cache: the next process starts in milliseconds; where nothing is writable, compile for this process alone, and so
     too a kernel with a function of the user's inside: the cache would not notice when that is edited.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, "no_cfunc_wrapper": True}
     if not all(_ours(cell.cell_contents) for cell in function.__closure__ or ()):
         return njit(**options)(function)  # type: ignore[no-any-return]
     try:

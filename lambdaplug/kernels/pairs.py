@@ -36,7 +36,8 @@ __all__ = [
     "PairShape",
     "graded_kernel",
     "ranked_kernel",
-    "stage_kernel",
+    "stage_graded_kernel",
+    "stage_ranked_kernel",
     "wide_kernel",
 ]
 
@@ -62,6 +63,7 @@ class PairShape(NamedTuple):
     gained: bool = True  # |delta| has the factor |gain_i - gain_j|
     plain: bool = False  # the gains alone tell which document is better, every document is in pairs, and no tiers
     symmetric: bool = False  # upper and lower are the same, so that it does not matter which document ranks higher
+    greater: bool = False  # whichever ranks higher, the delta is the greater of its two forms
     fine: bool = True  # upper - lower is so much smaller than both that they are kept in two parts
     scaled: bool = False  # |delta| has a factor of the upper document
     weighted: bool = False  # documents carry weights
@@ -145,22 +147,119 @@ def exponential(x: float) -> Any:
     return np.float32(series) * float32_from_bits(np.int32((np.int32(power) + np.int32(127)) << np.int32(23)))
 
 
-@functools.cache
-def stage_kernel() -> Callable[..., int]:
-    """``kernel(scores, grade, begin, shape, weight, tier, sigma, fast_spread, offsets, first, last, order, ...)``.
+@inlinable
+def pad(fast: Any, to: int, power: float, grade: float) -> None:
+    """Documents that exert no force: infinitely far, or no better and no worse than anything."""
+    for r in range(to, to + PADDING):
+        for c in range(FLOAT32_ROWS):
+            fast[c, r] = np.float32(0.0)
+        fast[0, r] = np.float32(power)
+        fast[6, r] = np.float32(grade)
 
-    Derives ``fast`` (float32, each query padded) from ``rows`` (float64, in rank order). It is a kernel of its own
-    because a pair kernel may only ``load`` what no store in the same function has written. ``weight`` and ``tier`` may
-    be empty, and so may ``grade`` for a plain shape. ``begin``, if not empty, is where each document's gain begins in a
-    list by falling gain: whole lists are put into that order. ``places`` receives the list's documents and, where a gain
-    begins, how many have it; ``kinds`` which list each query has. Returns which kinds there are.
+
+@functools.cache
+def stage_graded_kernel() -> Callable[..., int]:
+    """``kernel(scores, begin, symmetric, fine, distanced, weight, sigma, fast_spread, offsets, first, last, order, ...)``.
+
+    Derives ``fast`` (float32, each query padded) from ``rows`` (float64, in rank order) for whole lists, put into
+    the order of falling gains: ``begin`` is where each document's gain begins. ``places`` receives the lists' documents;
+    of ``marks``, the first row holds the queries' cuts and the second receives their kinds. Returns which kinds there are.
+
+    Staging is apart from the pairs because a pair kernel may only ``load`` what no store in the same function has written.
+    """
+    stamp = sources_stamp()
+
+    def kernel(
+        scores: Any,
+        begin: Any,
+        symmetric: bool,
+        fine: bool,
+        distanced: bool,
+        weight: Any,
+        sigma: float,
+        fast_spread: float,
+        offsets: Any,
+        first: int,
+        last: int,
+        order: Any,
+        marks: Any,
+        rows: Any,
+        fast: Any,
+        places: Any,
+    ) -> int:
+        _ = stamp
+        found = 0
+        for query in range(first, last):
+            start, cut = offsets[query], marks[0, query - first]
+            n = offsets[query + 1] - start
+            marks[1, query - first] = 0
+            if cut == 0:
+                continue
+            if cut < n - 1:  # not a whole list
+                found |= RANKED
+                continue
+            low = start - offsets[first]
+            padded = low + PADDING * (query - first)
+            document, taken, score = places[0, low : low + n], places[1, low : low + n], rows[4, low:]
+            upper, lower, scale = rows[1, low:], rows[2, low:], rows[3, low:]
+            top = scores[start + order[start]]
+            if sigma * (top - scores[start + order[start + n - 1]]) > fast_spread:
+                found |= WIDE
+                marks[1, query - first] = WIDE
+                for r in range(n):
+                    document[r] = order[start + r]
+                continue
+            found |= GRADED
+            marks[1, query - first] = GRADED
+            for r in range(n):
+                taken[r] = 0
+            for r in range(n):  # every document to its place, in rank order among those of the same gain
+                row = load(order, start + r)
+                at = load(begin, start + row)
+                to = np.uint64(at + taken[at])
+                taken[at] += 1
+                document[to] = row
+                score[to] = load(scores, start + row)
+                value = load(upper, r)
+                fast[2, padded + to] = np.float32(value)
+                if fine:
+                    fast[3, padded + to] = np.float32(value - np.float32(value))
+                if not symmetric:
+                    value = load(lower, r)
+                    fast[4, padded + to] = np.float32(value)
+                    if fine:
+                        fast[5, padded + to] = np.float32(value - np.float32(value))
+                    fast[6, padded + to] = np.float32(r)
+                    fast[8, padded + to] = np.float32(load(scale, r))
+            power = fast[0, padded:]
+            for r in range(n):
+                power[r] = exponential(max(sigma * (score[r] - top), -80.0))
+            if distanced:  # small distances of scores far from the top need both parts
+                for r in range(n):
+                    value = score[r] - top
+                    fast[11, padded + r] = np.float32(value)
+                    fast[12, padded + r] = np.float32(value - np.float32(value))
+            if weight.size > 0:
+                for r in range(n):
+                    fast[7, padded + r] = np.float32(load(weight, start + document[r]))
+            pad(fast, padded + n, FAR, 0.0)
+        return found
+
+    return compile_kernel(kernel, fastmath={"nsz", "contract"})
+
+
+@functools.cache
+def stage_ranked_kernel() -> Callable[..., int]:
+    """``kernel(scores, grade, symmetric, fine, distanced, weight, tier, sigma, fast_spread, offsets, first, last, ...)``.
+
+    The same for lists in rank order: the queries to which ``marks`` gives no kind yet. ``weight`` and ``tier`` may be
+    empty, and so may ``grade`` for a plain shape.
     """
     stamp = sources_stamp()
 
     def kernel(
         scores: Any,
         grade: Any,
-        begin: Any,
         symmetric: bool,
         fine: bool,
         distanced: bool,
@@ -172,103 +271,61 @@ def stage_kernel() -> Callable[..., int]:
         first: int,
         last: int,
         order: Any,
-        cuts: Any,
+        marks: Any,
         rows: Any,
         fast: Any,
         places: Any,
-        kinds: Any,
     ) -> int:
         _ = stamp
         found = 0
         for query in range(first, last):
-            kinds[query - first] = 0
-            if cuts[query - first] == 0:
+            if marks[0, query - first] == 0 or marks[1, query - first] != 0:
                 continue
             start = offsets[query]
             n = offsets[query + 1] - start
             low = start - offsets[first]
             padded = low + PADDING * (query - first)
-            document, count = places[0, low : low + n], places[1, low : low + n]
-            gain, upper, lower, scale = rows[0, low:], rows[1, low:], rows[2, low:], rows[3, low:]
-            score = rows[4, low:]  # until a pair kernel needs it
-            gain_to, rank_to, scale_to = fast[1, padded:], fast[6, padded:], fast[8, padded:]
-            upper_to, upper_rest = fast[2, padded:], fast[3, padded:]
-            lower_to, lower_rest = fast[4, padded:], fast[5, padded:]
+            document, score = places[0, low : low + n], rows[4, low : low + n]  # until a pair kernel needs them
+            gain, upper, lower = rows[0, low:], rows[1, low:], rows[2, low:]
             top = scores[start + order[start]]
-            graded = begin.size > 0 and cuts[query - first] == n - 1
-            if graded and sigma * (top - scores[start + order[start + n - 1]]) <= fast_spread:
-                kinds[query - first] = GRADED
-                # Every document to its place, in rank order among those of the same gain.
-                for r in range(n):
-                    count[r] = 0
-                least = gain[0]  # only differences of gains matter: without their common part they fit float32
-                for r in range(n):
-                    row = load(order, start + r)
-                    at = np.uint64(load(begin, start + row))
-                    to = at + np.uint64(count[at])
-                    count[at] += 1
-                    document[to] = row
-                    score[to] = load(scores, start + row)
-                    gain_to[to] = np.float32(load(gain, r) - least)
-                    value = load(upper, r)
-                    upper_to[to] = np.float32(value)
-                    if fine:
-                        upper_rest[to] = np.float32(value - np.float32(value))
-                    if not symmetric:
-                        value = load(lower, r)
-                        lower_to[to] = np.float32(value)
-                        if fine:
-                            lower_rest[to] = np.float32(value - np.float32(value))
-                        rank_to[to] = r
-                        scale_to[to] = load(scale, r)
-            else:
-                for r in range(n):
-                    document[r] = load(order, start + r)
-                for r in range(n):
-                    score[r] = load(scores, start + document[r])
-                beyond = 0
-                for r in range(n):
-                    beyond += sigma * (top - score[r]) > fast_spread
-                kinds[query - first] = WIDE if beyond > 0 else RANKED
-                least = gain[0]
-                for r in range(n):
-                    gain_to[r] = np.float32(load(gain, r) - least)
-                for r in range(n):
-                    upper_to[r] = np.float32(load(upper, r))
-                if fine:
-                    for r in range(n):
-                        upper_rest[r] = np.float32(load(upper, r) - upper_to[r])
-                if not symmetric:
-                    for r in range(n):
-                        value = load(lower, r)
-                        lower_to[r] = np.float32(value)
-                        lower_rest[r] = np.float32(value - np.float32(value))
-            found |= kinds[query - first]
-            powers = fast[0, padded:]
             for r in range(n):
-                powers[r] = exponential(max(sigma * (score[r] - top), -80.0))
-            if distanced:  # small distances of scores far from the top need both parts
+                document[r] = load(order, start + r)
+            for r in range(n):
+                score[r] = load(scores, start + document[r])
+            beyond = 0
+            for r in range(n):
+                beyond += sigma * (top - score[r]) > fast_spread
+            kind = WIDE if beyond > 0 else RANKED
+            marks[1, query - first] = kind
+            found |= kind
+            least = gain[0]  # only differences of gains matter: without their common part they fit float32
+            for r in range(n):
+                fast[1, padded + r] = np.float32(load(gain, r) - least)
+                value = load(upper, r)
+                fast[2, padded + r] = np.float32(value)
+                if fine:
+                    fast[3, padded + r] = np.float32(value - np.float32(value))
+            if not symmetric:
                 for r in range(n):
-                    value = score[r] - top
+                    value = load(lower, r)
+                    fast[4, padded + r] = np.float32(value)
+                    fast[5, padded + r] = np.float32(value - np.float32(value))
+            for r in range(n):
+                value = score[r] - top
+                fast[0, padded + r] = exponential(max(sigma * value, -80.0))
+                if distanced:  # small distances of scores far from the top need both parts
                     fast[11, padded + r] = np.float32(value)
                     fast[12, padded + r] = np.float32(value - np.float32(value))
-            if grade.size > 0:
+            graded, weighted, tiered = grade.size > 0, weight.size > 0, tier.size > 0
+            if graded or weighted or tiered:
                 for r in range(n):
-                    rank_to[r] = grade[start + document[r]]
-            if weight.size > 0:
-                for r in range(n):
-                    fast[7, padded + r] = weight[start + document[r]]
-            if tier.size > 0:
-                for r in range(n):
-                    scale_to[r] = tier[start + document[r]]
-            # Padding exerts no force: it is no better and no worse than anything, or, for a plain shape, infinitely far.
-            for r in range(padded + n, padded + n + PADDING):
-                fast[0, r] = np.float32(1.0 if grade.size > 0 else FAR)
-                for c in range(1, 9):
-                    fast[c, r] = np.float32(0.0)
-                fast[6, r] = np.float32(np.nan if grade.size > 0 else 0.0)
-                fast[11, r] = np.float32(0.0)
-                fast[12, r] = np.float32(0.0)
+                    if graded:
+                        fast[6, padded + r] = grade[start + document[r]]
+                    if weighted:
+                        fast[7, padded + r] = weight[start + document[r]]
+                    if tiered:
+                        fast[8, padded + r] = tier[start + document[r]]
+            pad(fast, padded + n, 1.0 if graded else FAR, np.nan if graded else 0.0)
         return found
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
@@ -284,36 +341,32 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
 
     def kernel(
         sigma: float,
-        shift: float,
         near: float,
         coefficient: float,
         scores: Any,
-        grade: Any,
-        weight: Any,
-        tier: Any,
         norm: Any,
         offsets: Any,
         first: int,
         last: int,
         part: int,
         parts: int,
-        cuts: Any,
+        marks: Any,
         rows: Any,
-        fast: Any,
         places: Any,
-        kinds: Any,
         gradient: Any,
         hessian: Any,
+        fast: Any,
+        shift: float,
     ) -> None:
         _ = stamp
         zero, one, shift32 = np.float32(0.0), np.float32(1.0), np.float32(shift)
         for query in range(first, last):
-            if kinds[query - first] != RANKED:
+            if marks[1, query - first] != RANKED:
                 continue
             start = offsets[query]
             n = offsets[query + 1] - start
             low = start - offsets[first]
-            first_row, last_row = rows_of(n, cuts[query - first], part, parts)
+            first_row, last_row = rows_of(n, marks[0, query - first], part, parts)
             end = np.uint64(n)
             gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
             for r in range(n):
@@ -429,41 +482,38 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
     """Whole lists by falling gain, in float32: each row against the lower gains, which begin where its own ends."""
     cost32 = inlinable(cost)
     symmetric, fine, scaled, weighted = shape.symmetric, shape.fine, shape.scaled, shape.weighted
-    summed, distanced = shape.summed, shape.distanced
+    summed, distanced, greater = shape.summed, shape.distanced, shape.greater and not shape.fine
     stamp = sources_stamp()
 
     def kernel(
         sigma: float,
-        shift: float,
         near: float,
         coefficient: float,
         scores: Any,
-        grade: Any,
-        weight: Any,
-        tier: Any,
         norm: Any,
         offsets: Any,
         first: int,
         last: int,
         part: int,
         parts: int,
-        cuts: Any,
+        marks: Any,
         rows: Any,
-        fast: Any,
         places: Any,
-        kinds: Any,
         gradient: Any,
         hessian: Any,
+        fast: Any,
+        below: Any,
+        gains: Any,
     ) -> None:
         _ = stamp
         zero, one = np.float32(0.0), np.float32(1.0)
         for query in range(first, last):
-            if kinds[query - first] != GRADED:
+            if marks[1, query - first] != GRADED:
                 continue
             start = offsets[query]
             n = offsets[query + 1] - start
             low = start - offsets[first]
-            first_row, last_row = rows_of(n, cuts[query - first], part, parts)
+            first_row, last_row = rows_of(n, marks[0, query - first], part, parts)
             end = np.uint64(n)
             gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
             for r in range(n):
@@ -474,53 +524,69 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
             total = 0.0  # of the forces, where they are summed
             apart32 = np.float32(apart)
             padded = low + PADDING * (query - first)
-            e, gain = fast[0, padded:], fast[1, padded:]
-            upper, upper_rest = fast[2, padded:], fast[3, padded:]
-            lower, lower_rest = fast[4, padded:], fast[5, padded:]
-            grade32, weight32, tier32 = fast[6, padded:], fast[7, padded:], fast[8, padded:]
-            gradient32, hessian32 = fast[9, padded:], fast[10, padded:]
-            score32, score_rest = fast[11, padded:], fast[12, padded:]
+            e, gain, next_gain = fast[0, padded:], gains[start:], below[start:]
+            upper, gradient32, hessian32 = fast[2, padded:], fast[9, padded:], fast[10, padded:]
+            if fine:
+                upper_rest = fast[3, padded:]
+            if not symmetric:
+                lower = fast[4, padded:]
+                if not greater:
+                    rank, lower_rest = fast[6, padded:], fast[5, padded:]
+            if scaled:
+                scale = fast[8, padded:]
+            if weighted:
+                weight32 = fast[7, padded:]
+            if distanced:
+                score32, score_rest = fast[11, padded:], fast[12, padded:]
             for r in range(n + PADDING):
                 gradient32[r] = zero
                 hessian32[r] = zero
             first_row &= ~ONE  # whole pairs of rows in each part
             last_row = end if part + 1 == parts else last_row & ~ONE
-            lower_gain = np.uint64(0)
             for block in range(first_row, last_row, ROW_BLOCK):
                 for i in range(block, min(block + ROW_BLOCK, last_row), TWO):
                     k = i + ONE
-                    while lower_gain <= i:
-                        lower_gain += np.uint64(places[1, low + lower_gain])
-                    column = lower_gain
+                    column = np.uint64(load(next_gain, i))
                     if column >= end:  # the lowest gain: nobody below. If k has it, its pairs have no size
                         break
                     e_i, e_k = load(e, i), load(e, k)
                     gain_i, gain_k = load(gain, i), load(gain, k)
-                    upper_i, upper_rest_i = load(upper, i), load(upper_rest, i)
-                    upper_k, upper_rest_k = load(upper, k), load(upper_rest, k)
-                    lower_i, lower_rest_i = load(lower, i), load(lower_rest, i)
-                    lower_k, lower_rest_k = load(lower, k), load(lower_rest, k)
-                    rank_i, rank_k = load(grade32, i), load(grade32, k)
-                    scale_i, scale_k = load(tier32, i), load(tier32, k)
-                    weight_i, weight_k = load(weight32, i), load(weight32, k)
-                    score_i, score_rest_i = load(score32, i), load(score_rest, i)
-                    score_k, score_rest_k = load(score32, k), load(score_rest, k)
+                    upper_i, upper_k = load(upper, i), load(upper, k)
+                    if fine:
+                        upper_rest_i, upper_rest_k = load(upper_rest, i), load(upper_rest, k)
+                    if not symmetric:
+                        lower_i, lower_k = load(lower, i), load(lower, k)
+                        if not greater:
+                            rank_i, rank_k = load(rank, i), load(rank, k)
+                            lower_rest_i, lower_rest_k = load(lower_rest, i), load(lower_rest, k)
+                    if scaled:
+                        scale_i, scale_k = load(scale, i), load(scale, k)
+                    if weighted:
+                        weight_i, weight_k = load(weight32, i), load(weight32, k)
+                    if distanced:
+                        score_i, score_rest_i = load(score32, i), load(score_rest, i)
+                        score_k, score_rest_k = load(score32, k), load(score_rest, k)
                     gradient_i = gradient_k = hessian_i = hessian_k = 0.0
                     while column < end:
                         length = min(COLUMN_BLOCK, end - column)
                         sum_i = sum_k = bend_i = bend_k = force = zero
                         for j in range(column, column + ((length + LANES) & ~LANES)):
-                            e_j, gain_j = load(e, j), load(gain, j)
-                            upper_j, upper_rest_j = load(upper, j), load(upper_rest, j)
+                            e_j, gain_j, upper_j = load(e, j), load(gain, j), load(upper, j)
                             size_i, size_k = gain_i - gain_j, gain_k - gain_j
+                            if fine:
+                                upper_rest_j = load(upper_rest, j)
                             if symmetric and fine:
                                 size_i *= distance(upper_i, upper_rest_i, upper_j, upper_rest_j)
                                 size_k *= distance(upper_k, upper_rest_k, upper_j, upper_rest_j)
                             elif symmetric:
                                 size_i *= abs(upper_i - upper_j)
                                 size_k *= abs(upper_k - upper_j)
+                            elif greater:
+                                lower_j = load(lower, j)
+                                size_i *= max(upper_i - lower_j, upper_j - lower_i)
+                                size_k *= max(upper_k - lower_j, upper_j - lower_k)
                             else:
-                                lower_j, rank_j = load(lower, j), load(grade32, j)
+                                lower_j, rank_j = load(lower, j), load(rank, j)
                                 above_i, above_k = rank_i < rank_j, rank_k < rank_j
                                 over_i, under_i = upper_i if above_i else upper_j, lower_j if above_i else lower_i
                                 over_k, under_k = upper_k if above_k else upper_j, lower_j if above_k else lower_k
@@ -536,7 +602,7 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                                     size_i *= abs(over_i - under_i)
                                     size_k *= abs(over_k - under_k)
                                 if scaled:
-                                    scale_j = load(tier32, j)
+                                    scale_j = load(scale, j)
                                     size_i *= scale_i if above_i else scale_j
                                     size_k *= scale_k if above_k else scale_j
                             if weighted:
@@ -598,35 +664,33 @@ def wide_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> C
 
     def kernel(
         sigma: float,
-        shift: float,
         near: float,
         coefficient: float,
         scores: Any,
-        grade: Any,
-        weight: Any,
-        tier: Any,
         norm: Any,
         offsets: Any,
         first: int,
         last: int,
         part: int,
         parts: int,
-        cuts: Any,
+        marks: Any,
         rows: Any,
-        fast: Any,
         places: Any,
-        kinds: Any,
         gradient: Any,
         hessian: Any,
+        shift: float,
+        grade: Any,
+        weight: Any,
+        tier: Any,
     ) -> None:
         _ = stamp
         for query in range(first, last):
-            if kinds[query - first] != WIDE:
+            if marks[1, query - first] != WIDE:
                 continue
             start = offsets[query]
             n = offsets[query + 1] - start
             low = start - offsets[first]
-            first_row, last_row = rows_of(n, cuts[query - first], part, parts)
+            first_row, last_row = rows_of(n, marks[0, query - first], part, parts)
             end = np.uint64(n)
             gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
             for r in range(n):

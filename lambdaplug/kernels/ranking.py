@@ -141,27 +141,34 @@ def top_kernel() -> Callable[..., int]:
 
 @functools.cache
 def level_kernel() -> Callable[..., bool]:
-    """``kernel(gain, grade, offsets, order, begin)``, order by falling gain: ``begin[row]``, where its gain begins there.
+    """``kernel(gain, grade, offsets, order, begin, below, gains)``, order by falling gain: what such lists are.
 
-    Returns whether the gains order any two documents of a query as their grades do, equal ones included.
+    ``begin[row]`` is where the row's gain begins in its query's list. By list: ``below``, where the next lower gain
+    begins, and ``gains``, each above the query's lowest. Returns whether the gains order any two documents of a query
+    as their grades do, equal ones included.
     """
     stamp = sources_stamp()
 
-    def kernel(gain: Any, grade: Any, offsets: Any, order: Any, begin: Any) -> bool:
+    def kernel(gain: Any, grade: Any, offsets: Any, order: Any, begin: Any, below: Any, gains: Any) -> bool:
         _ = stamp
         alike = True
         for query in range(len(offsets) - 1):
-            start = offsets[query]
-            first = 0
-            for r in range(offsets[query + 1] - start):
-                row = start + order[start + r]
-                before = start + order[start + max(r - 1, 0)]
+            start, end = offsets[query], offsets[query + 1]
+            first = start
+            for at in range(start, end):
+                row = start + order[at]
+                before = start + order[max(at - 1, start)]
                 if gain[row] != gain[before]:
-                    first = r
                     alike = alike and grade[row] < grade[before]
+                    for r in range(first, at):
+                        below[r] = at - start
+                    first = at
                 else:
                     alike = alike and grade[row] == grade[before]  # NaN is not equal to itself
-                begin[row] = first
+                begin[row] = first - start
+                gains[at] = gain[row] - gain[start + order[end - 1]]
+            for r in range(first, end):
+                below[r] = end - start
         return alike
 
     return compile_kernel(kernel)

@@ -1,6 +1,6 @@
 """LambdaRank: pair forces weighted by what swapping the pair would change."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,8 @@ from ..kernels import (
     level_kernel,
     rank_kernel,
     ranked_kernel,
-    stage_kernel,
+    stage_graded_kernel,
+    stage_ranked_kernel,
     swap_kernel,
     wide_kernel,
 )
@@ -32,7 +33,15 @@ from .constructions import Construction, RankNetWeightPairs, as_construction
 
 __all__ = ["LambdaRank"]
 
-NOWHERE = np.empty(0, np.int32)
+
+class Levels(NamedTuple):
+    """Lists by falling gain; empty where they are of no use."""
+
+    plain: bool  # the gains alone tell which document is better
+    fine: bool  # deltas are so much smaller than their parts that float32 needs two of each
+    begin: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by row: where its gain begins in its query's list
+    below: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by list: where the next lower gain begins
+    gains: npt.NDArray[np.float32] = np.empty(0, np.float32)  # by list, and a little longer
 
 
 class LambdaRank(Objective):
@@ -145,23 +154,23 @@ class LambdaRank(Objective):
 
         return queries.memo((self.measure, self.labels, self.ignore_zero), prepare)
 
-    def graded(self, queries: Queries) -> tuple[bool, bool, npt.NDArray[np.int32]]:
-        """Whether the gains alone tell which document is better; whether deltas are fine; where each one's gain begins
-        in a list by falling gain."""
+    def levels(self, queries: Queries) -> Levels:
+        """What the gains of these queries look like; made once a data set."""
 
-        def sort() -> tuple[bool, bool, npt.NDArray[np.int32]]:
+        def sort() -> Levels:
             gain, grade, _, discount, _ = self.prepared(queries)
             fine = self.measure.fine(discount)
-            if not self.measure.gained or np.isnan(gain).any():
-                return False, fine, NOWHERE
-            order, longest = row_order(queries.offsets), int(queries.sizes.max(initial=0))
+            if not self.measure.gained or not len(gain) or np.isnan(gain).any():
+                return Levels(False, fine)
+            order, longest = row_order(queries.offsets), queries.longest
             buffers = np.empty((2, longest)), np.empty((2, longest), np.int32)
             rank_kernel()(gain, queries.offsets, 0, len(queries), order, *buffers)
-            begin = np.empty(len(gain), np.int32)
-            plain = level_kernel()(gain, grade, queries.offsets, order, begin)
-            return plain, fine, begin if plain and self.measure.cutoff is None else NOWHERE
+            begin, below = np.empty((2, len(gain)), np.int32)
+            gains = np.zeros(len(gain) + PADDING, np.float32)
+            plain = level_kernel()(gain, grade, queries.offsets, order, begin, below, gains)
+            return Levels(plain, fine, begin, below, gains) if plain and self.measure.cutoff is None else Levels(plain, fine)
 
-        return queries.memo(("graded", self.measure, self.labels, self.ignore_zero), sort)
+        return queries.memo(("levels", self.measure, self.labels, self.ignore_zero), sort)
 
     def accumulate(
         self,
@@ -179,14 +188,15 @@ class LambdaRank(Objective):
             return
         queries, scores, first, last = ranking.queries, ranking.scores, task.first, task.last
         gain, grade, norm, discount, k = self.prepared(queries)
-        plain, fine, begin = self.graded(queries)
+        levels = self.levels(queries)
         measure, shifted = self.measure, self.cost.shift != 1.0
         weight = EMPTY if queries.document_weight is None else queries.document_weight
         shape = PairShape(
             gained=measure.gained,
-            plain=plain and not shifted and not tier.size,
+            plain=levels.plain and not shifted and not tier.size,
             symmetric=measure.symmetric,
-            fine=fine,
+            greater=measure.greater,
+            fine=levels.fine,
             scaled=measure.scaled,
             weighted=weight.size > 0,
             tiered=tier.size > 0,
@@ -197,25 +207,25 @@ class LambdaRank(Objective):
         size, count = len(gradient), last - first
         rows = scratch.array("rows", FLOAT64_ROWS, size)
         fast = scratch.array("fast", FLOAT32_ROWS, size + PADDING * (count + 1), np.float32)
-        places = scratch.array("places", 4, size, np.int32)
-        cuts, kinds = scratch.array("cuts", 2, count, np.int64)
+        places = scratch.array("places", 2, size, np.int32)
+        marks = scratch.array("marks", 2, count, np.int64)
         spread = -1.0 if ranking.exact else FAST_SPREAD
         ranked: tuple[Any, ...] = (queries.offsets, first, last, ranking.orders[measure.cutoff])
-        staged: tuple[Any, ...] = (cuts, rows, fast, places, kinds)
-        swap_kernel(self.measure.swap_rows())(gain, discount, k, norm, *ranked, rows, cuts)
-        present = stage_kernel()(
-            *(scores, EMPTY if shape.plain else grade, begin if shape.plain else NOWHERE),
-            *(shape.symmetric, shape.fine, shape.distanced),
-            *(weight, tier, self.sigma, spread, *ranked, *staged),
-        )
+        swap_kernel(measure.swap_rows())(gain, discount, k, norm, *ranked, rows, marks[0])
+        marks[1] = 0
+        flags, staged = (shape.symmetric, shape.fine, shape.distanced), (*ranked, marks, rows, fast, places)
+        present = RANKED
+        if shape.plain and levels.begin.size:
+            present = stage_graded_kernel()(scores, levels.begin, *flags, weight, self.sigma, spread, *staged)
+        if present & RANKED:
+            given = EMPTY if shape.plain else grade
+            present |= stage_ranked_kernel()(scores, given, *flags, weight, tier, self.sigma, spread, *staged)
         cost = self.cost
-        for kind, kernel, formula in (
-            (RANKED, ranked_kernel, cost.fast),
-            (GRADED, graded_kernel, cost.fast),
-            (WIDE, wide_kernel, cost.exact),
-        ):
-            if present & kind:
-                kernel(formula, shape)(
-                    *(self.sigma, cost.shift, cost.distance, coefficient, scores, grade, weight, tier, norm),
-                    *(queries.offsets, first, last, task.part, task.parts, *staged, gradient, hessian),
-                )
+        shared = (self.sigma, cost.distance, coefficient, scores, norm, queries.offsets, first, last)
+        shared += (task.part, task.parts, marks, rows, places, gradient, hessian)
+        if present & RANKED:
+            ranked_kernel(cost.fast, shape)(*shared, fast, cost.shift)
+        if present & GRADED:
+            graded_kernel(cost.fast, shape)(*shared, fast, levels.below, levels.gains)
+        if present & WIDE:
+            wide_kernel(cost.exact, shape)(*shared, cost.shift, grade, weight, tier)
