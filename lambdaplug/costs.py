@@ -2,8 +2,9 @@
 
 A cost is two formulas of the same function. ``exact(margin, shift)`` takes the score margin o = sigma (s_i - s_j) of
 the better over the worse document. ``fast(better, worse, inverse)`` takes shift exp(sigma s_i) and exp(sigma s_j), each up
-to the same factor, and 1/(better + worse), so that neither exp nor division stands in the inner loop for each pair. Both
-return (force, hessian) for |delta| = 1 and sigma = 1.
+to the same factor, and 1/(better + worse), so that neither exp nor division stands in the inner loop for each pair. For
+|delta| = 1 and sigma = 1 the first returns (force, hessian), the second (force, hessian / force): the hessian is then
+one product of the force that has been weighed already.
 """
 
 import math
@@ -79,8 +80,7 @@ class RankNet(Cost):
 
     @staticmethod
     def fast(better: float, worse: float, inverse: float) -> tuple[float, float]:
-        rho = worse * inverse
-        return rho, rho * (better * inverse)
+        return worse * inverse, better * inverse
 
 
 @dataclass(frozen=True)

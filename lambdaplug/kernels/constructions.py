@@ -271,7 +271,7 @@ def fast_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]])
                         over, under = (e_i if better else e_j) * shift32, e_j if better else e_i
                         force, curvature = cost32(over, under, np.float32(1.0) / (over + under))
                         force *= weighs
-                        curvature *= weighs
+                        curvature *= force
                         force = force if better else -force
                         gradient_sum -= force
                         hessian_sum += curvature

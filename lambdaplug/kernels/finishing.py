@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, sources_stamp
+from .compiling import REDUCE, compile_kernel, load, sources_stamp
 
 __all__ = ["finish_kernel", "shape_kernel"]
 
@@ -65,21 +65,21 @@ def finish_kernel() -> Callable[..., int]:
         out_hessian: Any,
     ) -> int:
         _ = stamp
-        zero = np.float32(0.0)
         base = offsets[first]
+        zero = np.float32(0.0)
+        check = zero
         for query in range(first, last):
             query_weight = weight[query] if weight.size > 0 else 1.0
-            start, stop = offsets[query], offsets[query + 1]
-            to, given = out_gradient[start:stop], gradient[start - base : stop - base]
-            for r in range(stop - start):
-                to[r] = given[r] * query_weight
-            to, given = out_hessian[start:stop], hessian[start - base : stop - base]
-            for r in range(stop - start):
-                to[r] = max(given[r] * query_weight, floor)
-        check = zero
-        for row in range(base, offsets[last]):
-            check += (out_gradient[row] + out_hessian[row]) * zero
-        if check != zero:  # a sum of zeros, unless something is not finite
+            start, n = offsets[query], offsets[query + 1] - offsets[query]
+            given_gradient, given_hessian = gradient[start - base :], hessian[start - base :]
+            to_gradient, to_hessian = out_gradient[start:], out_hessian[start:]
+            for r in range(n):
+                # In the host's precision, where a number may be infinite that was not.
+                to_gradient[r] = load(given_gradient, r) * query_weight
+                check += to_gradient[r] * zero
+                to_hessian[r] = max(load(given_hessian, r) * query_weight, floor)
+                check += to_hessian[r] * zero
+        if check != zero:
             for row in range(base, offsets[last]):
                 if not (np.isfinite(out_gradient[row]) and np.isfinite(out_hessian[row])):
                     return int(row)

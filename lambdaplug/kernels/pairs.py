@@ -45,8 +45,8 @@ FAST_SPREAD = 42.0  # exp(-42)^2 = 3e-37 is a normal float32, and so is its reci
 FAR = 1e38  # the exp of padding: the product of two such totals is infinite, its reciprocal 0, and so is the force
 PADDING = 8  # float32 lanes of a 256-bit register: the loop's remainder runs on padding instead of one by one
 FLOAT64_ROWS = 6  # gain, upper, lower, scale | gradient, hessian
-# exp, gain, upper (2), lower (2), grade or rank, weight, tier or scale | gradient, hessian | score (2)
-FLOAT32_ROWS = 13
+# exp, gain, upper (2), lower (2), grade or rank, weight, scale | gradient, hessian | score (2), tier
+FLOAT32_ROWS = 14
 RANKED, GRADED, WIDE = 1, 2, 4
 ROW_BLOCK = np.uint64(128)
 COLUMN_BLOCK = np.uint64(512)
@@ -71,6 +71,11 @@ class PairShape(NamedTuple):
     shifted: bool = False  # the cost has a parameter
     summed: bool = False  # a query is scaled by log2(1 + S)/S, S its summed force
     distanced: bool = False  # |delta| is divided by a constant plus the distance of the scores
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a list by falling gain has to know its documents' ranks."""
+        return not self.symmetric and (self.fine or not self.greater)
 
 
 @inlinable
@@ -147,19 +152,9 @@ def exponential(x: float) -> Any:
     return np.float32(series) * float32_from_bits(np.int32((np.int32(power) + np.int32(127)) << np.int32(23)))
 
 
-@inlinable
-def pad(fast: Any, to: int, power: float, grade: float) -> None:
-    """Documents that exert no force: infinitely far, or no better and no worse than anything."""
-    for r in range(to, to + PADDING):
-        for c in range(FLOAT32_ROWS):
-            fast[c, r] = np.float32(0.0)
-        fast[0, r] = np.float32(power)
-        fast[6, r] = np.float32(grade)
-
-
 @functools.cache
 def stage_graded_kernel() -> Callable[..., int]:
-    """``kernel(scores, begin, symmetric, fine, distanced, weight, sigma, fast_spread, offsets, first, last, order, ...)``.
+    """``kernel(scores, begin, symmetric, ordered, fine, distanced, weight, sigma, fast_spread, offsets, ...)``.
 
     Derives ``fast`` (float32, each query padded) from ``rows`` (float64, in rank order) for whole lists, put into
     the order of falling gains: ``begin`` is where each document's gain begins. ``places`` receives the lists' documents;
@@ -173,6 +168,7 @@ def stage_graded_kernel() -> Callable[..., int]:
         scores: Any,
         begin: Any,
         symmetric: bool,
+        ordered: bool,
         fine: bool,
         distanced: bool,
         weight: Any,
@@ -229,8 +225,9 @@ def stage_graded_kernel() -> Callable[..., int]:
                     fast[4, padded + to] = np.float32(value)
                     if fine:
                         fast[5, padded + to] = np.float32(value - np.float32(value))
-                    fast[6, padded + to] = np.float32(r)
-                    fast[8, padded + to] = np.float32(load(scale, r))
+                    if ordered:
+                        fast[6, padded + to] = np.float32(r)
+                        fast[8, padded + to] = np.float32(load(scale, r))
             power = fast[0, padded:]
             for r in range(n):
                 power[r] = exponential(max(sigma * (score[r] - top), -80.0))
@@ -242,7 +239,8 @@ def stage_graded_kernel() -> Callable[..., int]:
             if weight.size > 0:
                 for r in range(n):
                     fast[7, padded + r] = np.float32(load(weight, start + document[r]))
-            pad(fast, padded + n, FAR, 0.0)
+            for r in range(n, n + PADDING):  # infinitely far: whatever else is left there, it exerts no force
+                power[r] = np.float32(FAR)
         return found
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
@@ -324,8 +322,12 @@ def stage_ranked_kernel() -> Callable[..., int]:
                     if weighted:
                         fast[7, padded + r] = weight[start + document[r]]
                     if tiered:
-                        fast[8, padded + r] = tier[start + document[r]]
-            pad(fast, padded + n, 1.0 if graded else FAR, np.nan if graded else 0.0)
+                        fast[13, padded + r] = tier[start + document[r]]
+            # Padding exerts no force: it is no better and no worse than anything, or, for a plain shape, infinitely far.
+            for c in range(FLOAT32_ROWS):
+                value = (1.0 if graded else FAR) if c == 0 else np.nan if c == 6 and graded else 0.0
+                for r in range(padded + n, padded + n + PADDING):
+                    fast[c, r] = np.float32(value)
         return found
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
@@ -382,7 +384,7 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
             lower, lower_rest = upper, upper_rest
             if not symmetric:
                 lower, lower_rest = fast[4, padded:], fast[5, padded:]
-            grade32, weight32, tier32 = fast[6, padded:], fast[7, padded:], fast[8, padded:]
+            grade32, weight32, tier32 = fast[6, padded:], fast[7, padded:], fast[13, padded:]
             gradient32, hessian32 = fast[9, padded:], fast[10, padded:]
             score32, score_rest = fast[11, padded:], fast[12, padded:]
             for r in range(n + PADDING):
@@ -442,8 +444,8 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                             push_k, curve_k = cost32(high_k, low_k, inverse_k)
                             push_i *= size_i
                             push_k *= size_k
-                            curve_i *= abs(size_i)
-                            curve_k *= abs(size_k)
+                            curve_i *= abs(push_i)
+                            curve_k *= abs(push_k)
                             if summed:
                                 force += abs(push_i) + abs(push_k)
                             sum_i -= push_i
@@ -482,7 +484,7 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
     """Whole lists by falling gain, in float32: each row against the lower gains, which begin where its own ends."""
     cost32 = inlinable(cost)
     symmetric, fine, scaled, weighted = shape.symmetric, shape.fine, shape.scaled, shape.weighted
-    summed, distanced, greater = shape.summed, shape.distanced, shape.greater and not shape.fine
+    summed, distanced, ordered = shape.summed, shape.distanced, shape.ordered
     stamp = sources_stamp()
 
     def kernel(
@@ -515,13 +517,15 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
             low = start - offsets[first]
             first_row, last_row = rows_of(n, marks[0, query - first], part, parts)
             end = np.uint64(n)
-            gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
-            for r in range(n):
-                gradient64[r] = 0.0
-                hessian64[r] = 0.0
             documents = places[0, low : low + n]
             apart = nearness(near, scores, start, n) if distanced else 1.0
-            total = 0.0  # of the forces, where they are summed
+            unit = coefficient * norm[query] * sigma
+            if summed:  # the factor comes last
+                total = 0.0
+                gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
+                for r in range(n):
+                    gradient64[r] = 0.0
+                    hessian64[r] = 0.0
             apart32 = np.float32(apart)
             padded = low + PADDING * (query - first)
             e, gain, next_gain = fast[0, padded:], gains[start:], below[start:]
@@ -530,7 +534,7 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                 upper_rest = fast[3, padded:]
             if not symmetric:
                 lower = fast[4, padded:]
-                if not greater:
+                if ordered:
                     rank, lower_rest = fast[6, padded:], fast[5, padded:]
             if scaled:
                 scale = fast[8, padded:]
@@ -538,12 +542,12 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                 weight32 = fast[7, padded:]
             if distanced:
                 score32, score_rest = fast[11, padded:], fast[12, padded:]
-            for r in range(n + PADDING):
-                gradient32[r] = zero
-                hessian32[r] = zero
             first_row &= ~ONE  # whole pairs of rows in each part
             last_row = end if part + 1 == parts else last_row & ~ONE
             for block in range(first_row, last_row, ROW_BLOCK):
+                for r in range(n + PADDING):
+                    gradient32[r] = zero
+                    hessian32[r] = zero
                 for i in range(block, min(block + ROW_BLOCK, last_row), TWO):
                     k = i + ONE
                     column = np.uint64(load(next_gain, i))
@@ -556,7 +560,7 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                         upper_rest_i, upper_rest_k = load(upper_rest, i), load(upper_rest, k)
                     if not symmetric:
                         lower_i, lower_k = load(lower, i), load(lower, k)
-                        if not greater:
+                        if ordered:
                             rank_i, rank_k = load(rank, i), load(rank, k)
                             lower_rest_i, lower_rest_k = load(lower_rest, i), load(lower_rest, k)
                     if scaled:
@@ -581,7 +585,7 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                             elif symmetric:
                                 size_i *= abs(upper_i - upper_j)
                                 size_k *= abs(upper_k - upper_j)
-                            elif greater:
+                            elif not ordered:
                                 lower_j = load(lower, j)
                                 size_i *= max(upper_i - lower_j, upper_j - lower_i)
                                 size_k *= max(upper_k - lower_j, upper_j - lower_k)
@@ -619,8 +623,8 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                             push_k, curve_k = cost32(e_k, e_j, inverse * total_i)
                             push_i *= size_i
                             push_k *= size_k
-                            curve_i *= size_i
-                            curve_k *= size_k
+                            curve_i *= push_i
+                            curve_k *= push_k
                             if summed:
                                 force += push_i + push_k
                             sum_i -= push_i
@@ -633,23 +637,25 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                         gradient_k += sum_k
                         hessian_i += bend_i
                         hessian_k += bend_k
-                        total += force
+                        if summed:
+                            total += force
                         column += length
-                    gradient64[i] += gradient_i
-                    gradient64[k] += gradient_k
-                    hessian64[i] += hessian_i
-                    hessian64[k] += hessian_k
+                    gradient32[i] += np.float32(gradient_i)
+                    gradient32[k] += np.float32(gradient_k)
+                    hessian32[i] += np.float32(hessian_i)
+                    hessian32[k] += np.float32(hessian_k)
                 for r in range(n):
-                    gradient64[r] += gradient32[r]
-                    hessian64[r] += hessian32[r]
-                    gradient32[r] = zero
-                    hessian32[r] = zero
-            unit = coefficient * norm[query] * sigma
+                    if summed:
+                        gradient64[r] += gradient32[r]
+                        hessian64[r] += hessian32[r]
+                    else:
+                        gradient[low + documents[r]] += unit * gradient32[r]
+                        hessian[low + documents[r]] += unit * sigma * hessian32[r]
             if summed:
                 unit *= log_scale(2.0 * norm[query] * sigma * total)
-            for r in range(n):
-                gradient[low + documents[r]] += unit * gradient64[r]
-                hessian[low + documents[r]] += unit * sigma * hessian64[r]
+                for r in range(n):
+                    gradient[low + documents[r]] += unit * gradient64[r]
+                    hessian[low + documents[r]] += unit * sigma * hessian64[r]
 
     return compile_kernel(kernel, fastmath=REDUCE)
 

@@ -213,13 +213,13 @@ class LambdaRank(Objective):
         ranked: tuple[Any, ...] = (queries.offsets, first, last, ranking.orders[measure.cutoff])
         swap_kernel(measure.swap_rows())(gain, discount, k, norm, *ranked, rows, marks[0])
         marks[1] = 0
-        flags, staged = (shape.symmetric, shape.fine, shape.distanced), (*ranked, marks, rows, fast, places)
+        flags, staged = (shape.fine, shape.distanced, weight), (self.sigma, spread, *ranked, marks, rows, fast, places)
         present = RANKED
         if shape.plain and levels.begin.size:
-            present = stage_graded_kernel()(scores, levels.begin, *flags, weight, self.sigma, spread, *staged)
+            present = stage_graded_kernel()(scores, levels.begin, shape.symmetric, shape.ordered, *flags, *staged)
         if present & RANKED:
             given = EMPTY if shape.plain else grade
-            present |= stage_ranked_kernel()(scores, given, *flags, weight, tier, self.sigma, spread, *staged)
+            present |= stage_ranked_kernel()(scores, given, shape.symmetric, *flags, tier, *staged)
         cost = self.cost
         shared = (self.sigma, cost.distance, coefficient, scores, norm, queries.offsets, first, last)
         shared += (task.part, task.parts, marks, rows, places, gradient, hessian)
