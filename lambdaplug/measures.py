@@ -99,7 +99,9 @@ class Measure:
     undefined: ClassVar[str] = "never"  # where the measure has no value
     gained: ClassVar[bool] = True  # the swap delta has the factor |gain_a - gain_b|
     symmetric: ClassVar[bool] = False  # swap writes the same into upper and lower
-    greater: ClassVar[bool] = False  # a better than b: |delta| is upper_a - lower_b or upper_b - lower_a, the greater one
+    greater: ClassVar[bool] = (
+        False  # a better than b: |delta| is upper_a - lower_b or upper_b - lower_a, the greater one
+    )
     coarse: ClassVar[float] = 0  # the longest list for which float32 holds upper and lower well enough to subtract them
     scaled: ClassVar[bool] = False  # swap writes scale
     unlabelled: ClassVar[float] = 0.0  # gain of a document without a label; NaN where the functions tell it from 0
@@ -300,7 +302,7 @@ def _one(gain: Any, discount: Any, k: int) -> float:
 def _ideal(gain: Any, discount: Any, k: int) -> float:
     """1 / sum of gain * discount over the ideal order."""
     ideal = 0.0
-    for r in range(min(k, len(gain))):
+    for r in range(len(gain)):
         ideal += gain[r] * discount[r]
     return 1.0 / ideal if ideal > 0.0 else 0.0
 
@@ -463,7 +465,7 @@ class _Discounted(Measure):
         for r in range(len(gain)):
             upper[r] = discount[r]
             lower[r] = discount[r]
-        return min(k, len(gain))
+        return k if k < len(gain) else len(gain)
 
     def smooth(self) -> Callable[..., float] | None:
         return _smooth_log2 if getattr(self, "discount", None) == "log2" else _smooth_table

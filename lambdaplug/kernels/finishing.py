@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, load, sources_stamp
+from .compiling import REDUCE, compile_kernel, line, load, sources_stamp
 
 __all__ = ["finish_kernel", "shape_kernel"]
 
@@ -71,8 +71,8 @@ def finish_kernel() -> Callable[..., int]:
         for query in range(first, last):
             query_weight = weight[query] if weight.size > 0 else 1.0
             start, n = offsets[query], offsets[query + 1] - offsets[query]
-            given_gradient, given_hessian = gradient[start - base :], hessian[start - base :]
-            to_gradient, to_hessian = out_gradient[start:], out_hessian[start:]
+            given_gradient, given_hessian = line(gradient, 0, start - base, n), line(hessian, 0, start - base, n)
+            to_gradient, to_hessian = line(out_gradient, 0, start, n), line(out_hessian, 0, start, n)
             for r in range(n):
                 # In the host's precision, where a number may be infinite that was not.
                 to_gradient[r] = load(given_gradient, r) * query_weight
@@ -82,7 +82,7 @@ def finish_kernel() -> Callable[..., int]:
         if check != zero:
             for row in range(base, offsets[last]):
                 if not (np.isfinite(out_gradient[row]) and np.isfinite(out_hessian[row])):
-                    return int(row)
+                    return row
         return -1
 
     return compile_kernel(kernel, fastmath=REDUCE)

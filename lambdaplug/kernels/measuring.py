@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable, sources_stamp
+from .compiling import compile_kernel, inlinable, line, sources_stamp
 
 __all__ = ["expected_kernel", "norm_kernel", "swap_kernel", "tied_value_kernel", "value_kernel"]
 
@@ -178,11 +178,12 @@ def swap_kernel(swap: Callable[..., int]) -> Callable[..., None]:
                 cuts[query - first] = 0
                 continue
             low = start - offsets[first]
-            high = low + n
+            ranked, upper = line(rows, 0, low, n), line(rows, 1, low, n)
+            lower, scale = line(rows, 2, low, n), line(rows, 3, low, n)
             for r in range(n):
-                rows[0, low + r] = gain[start + order[start + r]]
-                rows[3, low + r] = 1.0
-            cut = rows_of(rows[0, low:high], discount, k, rows[1, low:high], rows[2, low:high], rows[3, low:high])
-            cuts[query - first] = min(cut, n - 1)
+                ranked[r] = gain[start + order[start + r]]
+                scale[r] = 1.0
+            cut = rows_of(ranked, discount, k, upper, lower, scale)
+            cuts[query - first] = cut if cut < n - 1 else n - 1
 
     return compile_kernel(kernel)

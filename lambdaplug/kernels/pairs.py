@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, float32_from_bits, inlinable, load, reducible, sources_stamp
+from .compiling import REDUCE, compile_kernel, float32_from_bits, inlinable, line, load, reducible, sources_stamp
 
 __all__ = [
     "FAST_SPREAD",
@@ -36,6 +36,7 @@ __all__ = [
     "PairShape",
     "graded_kernel",
     "ranked_kernel",
+    "rows_of",
     "stage_graded_kernel",
     "stage_ranked_kernel",
     "wide_kernel",
@@ -119,13 +120,11 @@ def pair_size(
     return size, better
 
 
-@inlinable
-def rows_of(n: int, cut: int, part: int, parts: int) -> tuple[Any, Any]:
+def rows_of(n: int, cut: int, part: int, parts: int) -> tuple[int, int]:
     """Rows of the triangle that make up so many parts of its area, so that a huge query can keep several threads busy."""
     area = cut * (n - 0.5 * cut)
-    first = np.uint64(n - np.sqrt(n * n - 2.0 * area * part / parts) + 0.5)
-    last = np.uint64(n - np.sqrt(n * n - 2.0 * area * (part + 1) / parts) + 0.5)
-    return first, np.uint64(cut) if part + 1 == parts else last
+    first, last = (int(n - (n * n - 2.0 * area * share / parts) ** 0.5 + 0.5) for share in (part, part + 1))
+    return first, n if part + 1 == parts else last
 
 
 @inlinable
@@ -145,7 +144,8 @@ def log_scale(force: float) -> float:
 
 @inlinable
 def exponential(x: float) -> Any:
-    """exp(x) for -80 <= x <= 0 to a float32's precision, without a call, so that loops over it are vectorised."""
+    """exp(x) for x <= 0 to a float32's precision (exp(-80) below that), without a call, so that loops are vectorised."""
+    x = x if x > -80.0 else -80.0
     power = np.floor(x * LOG2_E + 0.5)
     r = x - power * LN_2
     series = 1.0 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720 + r / 5040)))) * r * r + (r + r * r * 0.5)
@@ -196,8 +196,8 @@ def stage_graded_kernel() -> Callable[..., int]:
                 continue
             low = start - offsets[first]
             padded = low + PADDING * (query - first)
-            document, taken, score = places[0, low : low + n], places[1, low : low + n], rows[4, low:]
-            upper, lower, scale = rows[1, low:], rows[2, low:], rows[3, low:]
+            document, taken, score = line(places, 0, low, n), line(places, 1, low, n), line(rows, 4, low, n)
+            upper, lower, scale = line(rows, 1, low, n), line(rows, 2, low, n), line(rows, 3, low, n)
             top = scores[start + order[start]]
             if sigma * (top - scores[start + order[start + n - 1]]) > fast_spread:
                 found |= WIDE
@@ -228,9 +228,9 @@ def stage_graded_kernel() -> Callable[..., int]:
                     if ordered:
                         fast[6, padded + to] = np.float32(r)
                         fast[8, padded + to] = np.float32(load(scale, r))
-            power = fast[0, padded:]
+            power = line(fast, 0, padded, n + PADDING)
             for r in range(n):
-                power[r] = exponential(max(sigma * (score[r] - top), -80.0))
+                power[r] = exponential(sigma * (score[r] - top))
             if distanced:  # small distances of scores far from the top need both parts
                 for r in range(n):
                     value = score[r] - top
@@ -283,8 +283,8 @@ def stage_ranked_kernel() -> Callable[..., int]:
             n = offsets[query + 1] - start
             low = start - offsets[first]
             padded = low + PADDING * (query - first)
-            document, score = places[0, low : low + n], rows[4, low : low + n]  # until a pair kernel needs them
-            gain, upper, lower = rows[0, low:], rows[1, low:], rows[2, low:]
+            document, score = line(places, 0, low, n), line(rows, 4, low, n)  # until a pair kernel needs them
+            gain, upper, lower = line(rows, 0, low, n), line(rows, 1, low, n), line(rows, 2, low, n)
             top = scores[start + order[start]]
             for r in range(n):
                 document[r] = load(order, start + r)
@@ -310,7 +310,7 @@ def stage_ranked_kernel() -> Callable[..., int]:
                     fast[5, padded + r] = np.float32(value - np.float32(value))
             for r in range(n):
                 value = score[r] - top
-                fast[0, padded + r] = exponential(max(sigma * value, -80.0))
+                fast[0, padded + r] = exponential(sigma * value)
                 if distanced:  # small distances of scores far from the top need both parts
                     fast[11, padded + r] = np.float32(value)
                     fast[12, padded + r] = np.float32(value - np.float32(value))
@@ -350,8 +350,8 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
         offsets: Any,
         first: int,
         last: int,
-        part: int,
-        parts: int,
+        first_row: int,
+        last_row: int,
         marks: Any,
         rows: Any,
         places: Any,
@@ -368,34 +368,38 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
             start = offsets[query]
             n = offsets[query + 1] - start
             low = start - offsets[first]
-            first_row, last_row = rows_of(n, marks[0, query - first], part, parts)
-            end = np.uint64(n)
-            gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
+            end, cut = np.uint64(n), marks[0, query - first]
+            row, stop_row = np.uint64(first_row), np.uint64(last_row if last_row < cut else cut)
+            gradient64, hessian64 = line(rows, 4, low, n), line(rows, 5, low, n)
             for r in range(n):
                 gradient64[r] = 0.0
                 hessian64[r] = 0.0
-            documents = places[0, low : low + n]
+            documents = line(places, 0, low, n)
             apart = nearness(near, scores, start, n) if distanced else 1.0
             total = 0.0  # of the forces, where they are summed
             apart32 = np.float32(apart)
             padded = low + PADDING * (query - first)
-            e, gain = fast[0, padded:], fast[1, padded:]
-            upper, upper_rest = fast[2, padded:], fast[3, padded:]
+            e, gain = line(fast, 0, padded, n + PADDING), line(fast, 1, padded, n + PADDING)
+            upper, upper_rest = line(fast, 2, padded, n + PADDING), line(fast, 3, padded, n + PADDING)
             lower, lower_rest = upper, upper_rest
             if not symmetric:
-                lower, lower_rest = fast[4, padded:], fast[5, padded:]
-            grade32, weight32, tier32 = fast[6, padded:], fast[7, padded:], fast[13, padded:]
-            gradient32, hessian32 = fast[9, padded:], fast[10, padded:]
-            score32, score_rest = fast[11, padded:], fast[12, padded:]
+                lower, lower_rest = line(fast, 4, padded, n + PADDING), line(fast, 5, padded, n + PADDING)
+            grade32, weight32, tier32 = (
+                line(fast, 6, padded, n + PADDING),
+                line(fast, 7, padded, n + PADDING),
+                line(fast, 13, padded, n + PADDING),
+            )
+            gradient32, hessian32 = line(fast, 9, padded, n + PADDING), line(fast, 10, padded, n + PADDING)
+            score32, score_rest = line(fast, 11, padded, n + PADDING), line(fast, 12, padded, n + PADDING)
             for r in range(n + PADDING):
                 gradient32[r] = zero
                 hessian32[r] = zero
-            scale = rows[3, low : low + n]
-            for block in range(first_row, last_row, ROW_BLOCK):
-                stop = min(block + ROW_BLOCK, last_row)
+            scale = line(rows, 3, low, n)
+            for block in range(row, stop_row, ROW_BLOCK):
+                stop = block + ROW_BLOCK if block + ROW_BLOCK < stop_row else stop_row
                 for i in range(block, stop, TWO):
                     # Documents i and k = i + 1 against all below i: k against itself has no size. A last one is alone.
-                    k = min(i + ONE, stop - ONE)
+                    k = i + ONE if i + ONE < stop else i
                     both = one if k > i else zero
                     e_i, e_k = load(e, i), load(e, k)
                     factor_i, factor_k = one, one
@@ -417,7 +421,7 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                     gradient_i = gradient_k = hessian_i = hessian_k = 0.0
                     column = i + ONE
                     while column < end:
-                        length = min(COLUMN_BLOCK, end - column)
+                        length = COLUMN_BLOCK if column + COLUMN_BLOCK < end else end - column
                         sum_i = sum_k = bend_i = bend_k = force = zero
                         for j in range(column, column + ((length + LANES) & ~LANES)):
                             gain_j, lower_j, lower_rest_j = load(gain, j), load(lower, j), load(lower_rest, j)
@@ -496,8 +500,8 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
         offsets: Any,
         first: int,
         last: int,
-        part: int,
-        parts: int,
+        first_row: int,
+        last_row: int,
         marks: Any,
         rows: Any,
         places: Any,
@@ -515,40 +519,47 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
             start = offsets[query]
             n = offsets[query + 1] - start
             low = start - offsets[first]
-            first_row, last_row = rows_of(n, marks[0, query - first], part, parts)
-            end = np.uint64(n)
-            documents = places[0, low : low + n]
+            end = np.uint64(n)  # whole pairs of rows in each part
+            row, stop_row = np.uint64(first_row) & ~ONE, end if last_row >= n else np.uint64(last_row) & ~ONE
+            documents = line(places, 0, low, n)
             apart = nearness(near, scores, start, n) if distanced else 1.0
             unit = coefficient * norm[query] * sigma
             if summed:  # the factor comes last
                 total = 0.0
-                gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
+                gradient64, hessian64 = line(rows, 4, low, n), line(rows, 5, low, n)
                 for r in range(n):
                     gradient64[r] = 0.0
                     hessian64[r] = 0.0
             apart32 = np.float32(apart)
             padded = low + PADDING * (query - first)
-            e, gain, next_gain = fast[0, padded:], gains[start:], below[start:]
-            upper, gradient32, hessian32 = fast[2, padded:], fast[9, padded:], fast[10, padded:]
+            e, gain, next_gain = (
+                line(fast, 0, padded, n + PADDING),
+                line(gains, 0, start, n + PADDING),
+                line(below, 0, start, n),
+            )
+            upper, gradient32, hessian32 = (
+                line(fast, 2, padded, n + PADDING),
+                line(fast, 9, padded, n + PADDING),
+                line(fast, 10, padded, n + PADDING),
+            )
             if fine:
-                upper_rest = fast[3, padded:]
+                upper_rest = line(fast, 3, padded, n + PADDING)
             if not symmetric:
-                lower = fast[4, padded:]
+                lower = line(fast, 4, padded, n + PADDING)
                 if ordered:
-                    rank, lower_rest = fast[6, padded:], fast[5, padded:]
+                    rank, lower_rest = line(fast, 6, padded, n + PADDING), line(fast, 5, padded, n + PADDING)
             if scaled:
-                scale = fast[8, padded:]
+                scale = line(fast, 8, padded, n + PADDING)
             if weighted:
-                weight32 = fast[7, padded:]
+                weight32 = line(fast, 7, padded, n + PADDING)
             if distanced:
-                score32, score_rest = fast[11, padded:], fast[12, padded:]
-            first_row &= ~ONE  # whole pairs of rows in each part
-            last_row = end if part + 1 == parts else last_row & ~ONE
-            for block in range(first_row, last_row, ROW_BLOCK):
+                score32, score_rest = line(fast, 11, padded, n + PADDING), line(fast, 12, padded, n + PADDING)
+            for block in range(row, stop_row, ROW_BLOCK):
                 for r in range(n + PADDING):
                     gradient32[r] = zero
                     hessian32[r] = zero
-                for i in range(block, min(block + ROW_BLOCK, last_row), TWO):
+                stop = block + ROW_BLOCK
+                for i in range(block, stop if stop < stop_row else stop_row, TWO):
                     k = i + ONE
                     column = np.uint64(load(next_gain, i))
                     if column >= end:  # the lowest gain: nobody below. If k has it, its pairs have no size
@@ -572,7 +583,7 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                         score_k, score_rest_k = load(score32, k), load(score_rest, k)
                     gradient_i = gradient_k = hessian_i = hessian_k = 0.0
                     while column < end:
-                        length = min(COLUMN_BLOCK, end - column)
+                        length = COLUMN_BLOCK if column + COLUMN_BLOCK < end else end - column
                         sum_i = sum_k = bend_i = bend_k = force = zero
                         for j in range(column, column + ((length + LANES) & ~LANES)):
                             e_j, gain_j, upper_j = load(e, j), load(gain, j), load(upper, j)
@@ -677,8 +688,8 @@ def wide_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> C
         offsets: Any,
         first: int,
         last: int,
-        part: int,
-        parts: int,
+        first_row: int,
+        last_row: int,
         marks: Any,
         rows: Any,
         places: Any,
@@ -696,17 +707,17 @@ def wide_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> C
             start = offsets[query]
             n = offsets[query + 1] - start
             low = start - offsets[first]
-            first_row, last_row = rows_of(n, marks[0, query - first], part, parts)
-            end = np.uint64(n)
-            gradient64, hessian64 = rows[4, low : low + n], rows[5, low : low + n]
+            end, cut = np.uint64(n), marks[0, query - first]
+            row, stop_row = np.uint64(first_row), np.uint64(last_row if last_row < cut else cut)
+            gradient64, hessian64 = line(rows, 4, low, n), line(rows, 5, low, n)
             for r in range(n):
                 gradient64[r] = 0.0
                 hessian64[r] = 0.0
-            documents = places[0, low : low + n]
+            documents = line(places, 0, low, n)
             apart = nearness(near, scores, start, n) if distanced else 1.0
             total = 0.0  # of the forces, where they are summed
             values = rows[:, low : low + n]
-            for i in range(first_row, last_row):
+            for i in range(row, stop_row):
                 upper_row = start + documents[i]
                 for j in range(i + ONE, end):
                     lower_row = start + documents[j]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, sources_stamp
+from .compiling import REDUCE, compile_kernel, inlinable, line, sources_stamp
 
 __all__ = ["level_kernel", "rank_kernel", "top_kernel"]
 
@@ -20,7 +20,7 @@ def above(key: float, document: int, other_key: float, other_document: int) -> b
 
 
 @functools.cache
-def rank_kernel() -> Callable[..., int]:
+def rank_kernel() -> Callable[..., Any]:
     """``kernel(scores, offsets, first, last, order, keys, documents) -> row of the first score not finite, or -1``.
 
     ``order`` holds, for each query, a permutation of 0..n-1 on entry (the last ranking: the nearer to the new one the
@@ -29,18 +29,18 @@ def rank_kernel() -> Callable[..., int]:
     """
     stamp = sources_stamp()
 
-    def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any) -> int:
+    def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any) -> Any:
         _ = stamp
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
-            key, left_key = keys[0, :n], keys[1, :n]
-            document, left_document = documents[0, :n], documents[1, :n]
+            key, left_key = line(keys, 0, 0, n), line(keys, 1, 0, n)
+            document, left_document = line(documents, 0, 0, n), line(documents, 1, 0, n)
             for r in range(n):
                 at = order[start + r]
                 value = scores[start + at]
                 if not np.isfinite(value):
-                    return int(start + at)
+                    return start + at
                 # Insertion: the place of this document in its run.
                 s = r
                 low = r - r % RUN
@@ -54,7 +54,7 @@ def rank_kernel() -> Callable[..., int]:
             while run < n:
                 for low in range(0, n - run, 2 * run):
                     b = low + run
-                    high = min(b + run, n)
+                    high = b + run if b + run < n else n
                     if above(key[b - 1], document[b - 1], key[b], document[b]):
                         continue
                     while above(key[low], document[low], key[b], document[b]):
@@ -84,7 +84,7 @@ def rank_kernel() -> Callable[..., int]:
 
 
 @functools.cache
-def top_kernel() -> Callable[..., int]:
+def top_kernel() -> Callable[..., Any]:
     """``kernel(scores, top, offsets, first, last, order, keys, documents)``: as ``rank_kernel``, the top ranks alone.
 
     The documents below them follow in row order. On entry the first ones of ``order`` are a guess at the top.
@@ -93,13 +93,13 @@ def top_kernel() -> Callable[..., int]:
 
     def kernel(
         scores: Any, top: int, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any
-    ) -> int:
+    ) -> Any:
         _ = stamp
         documents[1, :] = -1
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
-            k = min(top, n)
+            k = top if top < n else n
             if k == 0:
                 continue
             value = scores[start : start + n]
@@ -109,7 +109,7 @@ def top_kernel() -> Callable[..., int]:
             if check != 0.0:  # not a number
                 for at in range(n):
                     if not np.isfinite(value[at]):
-                        return int(start + at)
+                        return start + at
             key, document, taken = keys[0], documents[0], documents[1]
             for r in range(k + n):  # the guesses first: most are right, and nearly in order
                 guess = r < k
@@ -157,7 +157,7 @@ def level_kernel() -> Callable[..., bool]:
             first = start
             for at in range(start, end):
                 row = start + order[at]
-                before = start + order[max(at - 1, start)]
+                before = start + order[at - 1 if at > start else start]
                 if gain[row] != gain[before]:
                     alike = alike and grade[row] < grade[before]
                     for r in range(first, at):

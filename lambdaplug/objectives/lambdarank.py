@@ -20,6 +20,7 @@ from ..kernels import (
     level_kernel,
     rank_kernel,
     ranked_kernel,
+    rows_of,
     stage_graded_kernel,
     stage_ranked_kernel,
     swap_kernel,
@@ -168,7 +169,11 @@ class LambdaRank(Objective):
             begin, below = np.empty((2, len(gain)), np.int32)
             gains = np.zeros(len(gain) + PADDING, np.float32)
             plain = level_kernel()(gain, grade, queries.offsets, order, begin, below, gains)
-            return Levels(plain, fine, begin, below, gains) if plain and self.measure.cutoff is None else Levels(plain, fine)
+            return (
+                Levels(plain, fine, begin, below, gains)
+                if plain and self.measure.cutoff is None
+                else Levels(plain, fine)
+            )
 
         return queries.memo(("levels", self.measure, self.labels, self.ignore_zero), sort)
 
@@ -221,8 +226,9 @@ class LambdaRank(Objective):
             given = EMPTY if shape.plain else grade
             present |= stage_ranked_kernel()(scores, given, shape.symmetric, *flags, tier, *staged)
         cost = self.cost
-        shared = (self.sigma, cost.distance, coefficient, scores, norm, queries.offsets, first, last)
-        shared += (task.part, task.parts, marks, rows, places, gradient, hessian)
+        shared: tuple[Any, ...] = (self.sigma, cost.distance, coefficient, scores, norm, queries.offsets, first, last)
+        rows_from, rows_to = rows_of(size, int(marks[0, 0]), task.part, task.parts) if task.parts > 1 else (0, size)
+        shared += (rows_from, rows_to, marks, rows, places, gradient, hessian)
         if present & RANKED:
             ranked_kernel(cost.fast, shape)(*shared, fast, cost.shift)
         if present & GRADED:
