@@ -5,9 +5,11 @@ import gc
 import itertools
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -222,9 +224,9 @@ def thread_counts(monkeypatch):
     """The numbers of threads that gradients were computed with."""
     counts = []
 
-    def run_tasks(work, tasks, threads):
+    def run_tasks(work, tasks, threads, team=None):
         counts.append(threads)
-        return run(work, tasks, threads)
+        return run(work, tasks, threads, team)
 
     run = base.run_tasks
     monkeypatch.setattr(base, "run_tasks", run_tasks)
@@ -991,6 +993,55 @@ def test_gradients_use_the_hosts_number_of_threads(way, data, thread_counts):
     thread_counts.clear()
     THREADED[way](data, 1)
     assert set(thread_counts) == {2}
+
+
+@HOSTS
+@pytest.mark.usefixtures("small_tasks")
+def test_the_hosts_own_threads_do_the_work(host, data, monkeypatch):
+    team = queries.read(host.built(data)).team
+    if team is None:
+        pytest.skip("this host was not built with GNU's OpenMP")
+    regions, workers, run = [], set(), base.run_tasks
+
+    def run_tasks(work, tasks, threads, given=None):
+        def watched(next_task):
+            workers.add(threading.get_ident() in {thread.ident for thread in threading.enumerate()})
+            work(next_task)
+
+        regions.append(given is team)
+        return run(watched, tasks, threads, given)
+
+    monkeypatch.setattr(base, "run_tasks", run_tasks)
+    objective, scores = lp.LambdaRank("map"), data.scores()
+    lp.set_num_threads(3)
+    try:
+        found = objective(scores, host.built(data))
+    finally:
+        lp.set_num_threads(None)
+    assert all(regions)
+    assert workers == {True, False}  # besides Python's own, threads that it did not start
+    assert_same_arrays(found, objective.gradients(scores, data.y, data.group))
+
+    def fail(next_task):
+        while (task := next_task()) is not None:
+            if task == 5:
+                raise ZeroDivisionError("task 5")
+
+    with pytest.raises(ZeroDivisionError, match="task 5"):
+        run(fail, list(range(8)), 2, team)
+
+    # A fork remembers the parent's threads and has none of them: it must not wait for them.
+    child = os.fork()
+    if child == 0:
+        done = []
+        run(lambda next_task: [done.append(task) for task in iter(next_task, None)], list(range(8)), 2, team)
+        os._exit(0 if sorted(done) == list(range(8)) else 1)
+    deadline = time.monotonic() + 30
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if ended[0] == 0:
+        os.kill(child, signal.SIGKILL)
+    assert ended == (child, 0)
 
 
 @pytest.mark.usefixtures("small_tasks")
