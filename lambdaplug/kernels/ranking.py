@@ -103,10 +103,10 @@ def top_kernel() -> Callable[..., Any]:
             if k == 0:
                 continue
             value = scores[start : start + n]
-            check = 0.0
+            broken = False
             for at in range(n):
-                check += value[at] * 0.0
-            if check != 0.0:  # not a number
+                broken |= not abs(value[at]) < np.inf
+            if broken:
                 for at in range(n):
                     if not np.isfinite(value[at]):
                         return start + at
