@@ -378,19 +378,19 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
             apart = nearness(near, scores, start, n) if distanced else 1.0
             total = 0.0  # of the forces, where they are summed
             apart32 = np.float32(apart)
-            padded = low + PADDING * (query - first)
-            e, gain = line(fast, 0, padded, n + PADDING), line(fast, 1, padded, n + PADDING)
-            upper, upper_rest = line(fast, 2, padded, n + PADDING), line(fast, 3, padded, n + PADDING)
+            padded, width = low + PADDING * (query - first), n + PADDING
+            e, gain = line(fast, 0, padded, width), line(fast, 1, padded, width)
+            upper, upper_rest = line(fast, 2, padded, width), line(fast, 3, padded, width)
             lower, lower_rest = upper, upper_rest
             if not symmetric:
-                lower, lower_rest = line(fast, 4, padded, n + PADDING), line(fast, 5, padded, n + PADDING)
+                lower, lower_rest = line(fast, 4, padded, width), line(fast, 5, padded, width)
             grade32, weight32, tier32 = (
-                line(fast, 6, padded, n + PADDING),
-                line(fast, 7, padded, n + PADDING),
-                line(fast, 13, padded, n + PADDING),
+                line(fast, 6, padded, width),
+                line(fast, 7, padded, width),
+                line(fast, 13, padded, width),
             )
-            gradient32, hessian32 = line(fast, 9, padded, n + PADDING), line(fast, 10, padded, n + PADDING)
-            score32, score_rest = line(fast, 11, padded, n + PADDING), line(fast, 12, padded, n + PADDING)
+            gradient32, hessian32 = line(fast, 9, padded, width), line(fast, 10, padded, width)
+            score32, score_rest = line(fast, 11, padded, width), line(fast, 12, padded, width)
             for r in range(n + PADDING):
                 gradient32[r] = zero
                 hessian32[r] = zero
@@ -531,29 +531,22 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                     gradient64[r] = 0.0
                     hessian64[r] = 0.0
             apart32 = np.float32(apart)
-            padded = low + PADDING * (query - first)
-            e, gain, next_gain = (
-                line(fast, 0, padded, n + PADDING),
-                line(gains, 0, start, n + PADDING),
-                line(below, 0, start, n),
-            )
-            upper, gradient32, hessian32 = (
-                line(fast, 2, padded, n + PADDING),
-                line(fast, 9, padded, n + PADDING),
-                line(fast, 10, padded, n + PADDING),
-            )
+            padded, width = low + PADDING * (query - first), n + PADDING
+            e, upper = line(fast, 0, padded, width), line(fast, 2, padded, width)
+            gain, next_gain = line(gains, 0, start, width), line(below, 0, start, n)
+            gradient32, hessian32 = line(fast, 9, padded, width), line(fast, 10, padded, width)
             if fine:
-                upper_rest = line(fast, 3, padded, n + PADDING)
+                upper_rest = line(fast, 3, padded, width)
             if not symmetric:
-                lower = line(fast, 4, padded, n + PADDING)
+                lower = line(fast, 4, padded, width)
                 if ordered:
-                    rank, lower_rest = line(fast, 6, padded, n + PADDING), line(fast, 5, padded, n + PADDING)
+                    rank, lower_rest = line(fast, 6, padded, width), line(fast, 5, padded, width)
             if scaled:
-                scale = line(fast, 8, padded, n + PADDING)
+                scale = line(fast, 8, padded, width)
             if weighted:
-                weight32 = line(fast, 7, padded, n + PADDING)
+                weight32 = line(fast, 7, padded, width)
             if distanced:
-                score32, score_rest = line(fast, 11, padded, n + PADDING), line(fast, 12, padded, n + PADDING)
+                score32, score_rest = line(fast, 11, padded, width), line(fast, 12, padded, width)
             for block in range(row, stop_row, ROW_BLOCK):
                 for r in range(n + PADDING):
                     gradient32[r] = zero
