@@ -705,11 +705,16 @@ def _reciprocal_rank_rows(gain: Any, discount: Any, k: int, upper: Any, lower: A
                 break
     if first == n:
         return 0
+    # Above: any other document than the first relevant one gains 1/r - 1/first, and it loses the 1/first it has but for
+    # what is left to it: the place it comes to, or that of the second relevant document.
     for r in range(n):
-        # Above: any other document than the first relevant one gains 1/r - 1/first, and it loses the 1/first it has ...
-        upper[r] = discount[r] - discount[first] if r < first else discount[r]
-        # ... but for what is left to it: the place it comes to, or that of the second relevant document.
-        lower[r] = 0.0 if gain[r] > 0.0 else discount[min(r, second)]
+        upper[r] = discount[r]
+        lower[r] = discount[r]
+    for r in range(first):
+        upper[r] -= discount[first]
+    lower[first] = 0.0
+    for r in range(second, n):
+        lower[r] = (1.0 - gain[r]) * discount[second]
     return first + 1
 
 

@@ -297,21 +297,25 @@ def stage_ranked_kernel() -> Callable[..., int]:
             marks[1, query - first] = kind
             found |= kind
             least = gain[0]  # only differences of gains matter: without their common part they fit float32
+            power, gain_to, upper_to = line(fast, 0, padded, n), line(fast, 1, padded, n), line(fast, 2, padded, n)
             for r in range(n):
-                fast[1, padded + r] = np.float32(load(gain, r) - least)
-                value = load(upper, r)
-                fast[2, padded + r] = np.float32(value)
-                if fine:
-                    fast[3, padded + r] = np.float32(value - np.float32(value))
-            if not symmetric:
+                gain_to[r] = np.float32(load(gain, r) - least)
+            for r in range(n):
+                upper_to[r] = np.float32(load(upper, r))
+            for r in range(n):
+                power[r] = exponential(sigma * (score[r] - top))
+            if fine:
                 for r in range(n):
-                    value = load(lower, r)
-                    fast[4, padded + r] = np.float32(value)
-                    fast[5, padded + r] = np.float32(value - np.float32(value))
-            for r in range(n):
-                value = score[r] - top
-                fast[0, padded + r] = exponential(sigma * value)
-                if distanced:  # small distances of scores far from the top need both parts
+                    fast[3, padded + r] = np.float32(load(upper, r) - upper_to[r])
+            if not symmetric:
+                lower_to, lower_rest = line(fast, 4, padded, n), line(fast, 5, padded, n)
+                for r in range(n):
+                    lower_to[r] = np.float32(load(lower, r))
+                for r in range(n):
+                    lower_rest[r] = np.float32(load(lower, r) - lower_to[r])
+            if distanced:  # small distances of scores far from the top need both parts
+                for r in range(n):
+                    value = score[r] - top
                     fast[11, padded + r] = np.float32(value)
                     fast[12, padded + r] = np.float32(value - np.float32(value))
             graded, weighted, tiered = grade.size > 0, weight.size > 0, tier.size > 0
