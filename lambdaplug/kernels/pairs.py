@@ -207,27 +207,30 @@ def stage_graded_kernel() -> Callable[..., int]:
                 continue
             found |= GRADED
             marks[1, query - first] = GRADED
+            upper_to, upper_rest = line(fast, 2, padded, n), line(fast, 3, padded, n)
+            lower_to, lower_rest = line(fast, 4, padded, n), line(fast, 5, padded, n)
+            rank_to, scale_to = line(fast, 6, padded, n), line(fast, 8, padded, n)
             for r in range(n):
                 taken[r] = 0
             for r in range(n):  # every document to its place, in rank order among those of the same gain
                 row = load(order, start + r)
-                at = load(begin, start + row)
-                to = np.uint64(at + taken[at])
+                at = np.uint64(load(begin, start + row))
+                to = at + np.uint64(taken[at])
                 taken[at] += 1
                 document[to] = row
                 score[to] = load(scores, start + row)
                 value = load(upper, r)
-                fast[2, padded + to] = np.float32(value)
+                upper_to[to] = np.float32(value)
                 if fine:
-                    fast[3, padded + to] = np.float32(value - np.float32(value))
+                    upper_rest[to] = np.float32(value - np.float32(value))
                 if not symmetric:
                     value = load(lower, r)
-                    fast[4, padded + to] = np.float32(value)
+                    lower_to[to] = np.float32(value)
                     if fine:
-                        fast[5, padded + to] = np.float32(value - np.float32(value))
+                        lower_rest[to] = np.float32(value - np.float32(value))
                     if ordered:
-                        fast[6, padded + to] = np.float32(r)
-                        fast[8, padded + to] = np.float32(load(scale, r))
+                        rank_to[to] = np.float32(r)
+                        scale_to[to] = np.float32(load(scale, r))
             power = line(fast, 0, padded, n + PADDING)
             for r in range(n):
                 power[r] = exponential(sigma * (score[r] - top))
