@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable, line, sources_stamp
+from .compiling import compile_kernel, inlinable, line, load, sources_stamp
 
 __all__ = ["expected_kernel", "norm_kernel", "swap_kernel", "tied_value_kernel", "value_kernel"]
 
@@ -181,7 +181,7 @@ def swap_kernel(swap: Callable[..., int]) -> Callable[..., None]:
             ranked, upper = line(rows, 0, low, n), line(rows, 1, low, n)
             lower, scale = line(rows, 2, low, n), line(rows, 3, low, n)
             for r in range(n):
-                ranked[r] = gain[start + order[start + r]]
+                ranked[r] = load(gain, start + load(order, start + r))
                 scale[r] = 1.0
             cut = rows_of(ranked, discount, k, upper, lower, scale)
             cuts[query - first] = cut if cut < n - 1 else n - 1

@@ -382,6 +382,7 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                 gradient64[r] = 0.0
                 hessian64[r] = 0.0
             documents = line(places, 0, low, n)
+            to_gradient, to_hessian = line(gradient, 0, low, n), line(hessian, 0, low, n)
             apart = nearness(near, scores, start, n) if distanced else 1.0
             total = 0.0  # of the forces, where they are summed
             apart32 = np.float32(apart)
@@ -484,8 +485,8 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
             if summed:
                 unit *= log_scale(2.0 * norm[query] * sigma * total)
             for r in range(n):
-                gradient[low + documents[r]] += unit * gradient64[r]
-                hessian[low + documents[r]] += unit * sigma * hessian64[r]
+                to_gradient[np.uint64(documents[r])] += unit * gradient64[r]
+                to_hessian[np.uint64(documents[r])] += unit * sigma * hessian64[r]
 
     return compile_kernel(kernel, fastmath=REDUCE)
 
@@ -529,6 +530,7 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
             end = np.uint64(n)  # whole pairs of rows in each part
             row, stop_row = np.uint64(first_row) & ~ONE, end if last_row >= n else np.uint64(last_row) & ~ONE
             documents = line(places, 0, low, n)
+            to_gradient, to_hessian = line(gradient, 0, low, n), line(hessian, 0, low, n)
             apart = nearness(near, scores, start, n) if distanced else 1.0
             unit = coefficient * norm[query] * sigma
             if summed:  # the factor comes last
@@ -660,13 +662,13 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
                         gradient64[r] += gradient32[r]
                         hessian64[r] += hessian32[r]
                     else:
-                        gradient[low + documents[r]] += unit * gradient32[r]
-                        hessian[low + documents[r]] += unit * sigma * hessian32[r]
+                        to_gradient[np.uint64(documents[r])] += unit * gradient32[r]
+                        to_hessian[np.uint64(documents[r])] += unit * sigma * hessian32[r]
             if summed:
                 unit *= log_scale(2.0 * norm[query] * sigma * total)
                 for r in range(n):
-                    gradient[low + documents[r]] += unit * gradient64[r]
-                    hessian[low + documents[r]] += unit * sigma * hessian64[r]
+                    to_gradient[np.uint64(documents[r])] += unit * gradient64[r]
+                    to_hessian[np.uint64(documents[r])] += unit * sigma * hessian64[r]
 
     return compile_kernel(kernel, fastmath=REDUCE)
 
@@ -714,6 +716,7 @@ def wide_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> C
                 gradient64[r] = 0.0
                 hessian64[r] = 0.0
             documents = line(places, 0, low, n)
+            to_gradient, to_hessian = line(gradient, 0, low, n), line(hessian, 0, low, n)
             apart = nearness(near, scores, start, n) if distanced else 1.0
             total = 0.0  # of the forces, where they are summed
             values = rows[:, low : low + n]
@@ -748,7 +751,7 @@ def wide_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> C
             if summed:
                 unit *= log_scale(2.0 * norm[query] * sigma * total)
             for r in range(n):
-                gradient[low + documents[r]] += unit * gradient64[r]
-                hessian[low + documents[r]] += unit * sigma * hessian64[r]
+                to_gradient[np.uint64(documents[r])] += unit * gradient64[r]
+                to_hessian[np.uint64(documents[r])] += unit * sigma * hessian64[r]
 
     return compile_kernel(kernel)

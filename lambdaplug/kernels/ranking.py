@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, line, sources_stamp
+from .compiling import REDUCE, compile_kernel, inlinable, line, load, sources_stamp
 
 __all__ = ["level_kernel", "rank_kernel", "top_kernel"]
 
-RUN = 16
+ZERO, ONE, RUN = np.uint64(0), np.uint64(1), np.uint64(16)
 
 
 @inlinable
@@ -32,52 +32,54 @@ def rank_kernel() -> Callable[..., Any]:
     def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any) -> Any:
         _ = stamp
         for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            key, left_key = line(keys, 0, 0, n), line(keys, 1, 0, n)
-            document, left_document = line(documents, 0, 0, n), line(documents, 1, 0, n)
+            start, size = offsets[query], offsets[query + 1] - offsets[query]
+            key, left_key = line(keys, 0, 0, size), line(keys, 1, 0, size)
+            document, left_document = line(documents, 0, 0, size), line(documents, 1, 0, size)
+            value_of, ranked = line(scores, 0, start, size), line(order, 0, start, size)
+            n = np.uint64(size)  # unsigned indices need no look at their sign
             for r in range(n):
-                at = order[start + r]
-                value = scores[start + at]
+                at = ranked[r]
+                value = load(value_of, at)
                 if not np.isfinite(value):
                     return start + at
                 # Insertion: the place of this document in its run.
                 s = r
-                low = r - r % RUN
-                while s > low and above(value, at, key[s - 1], document[s - 1]):
-                    key[s] = key[s - 1]
-                    document[s] = document[s - 1]
-                    s -= 1
+                low = r & ~(RUN - ONE)
+                while s > low and above(value, at, key[s - ONE], document[s - ONE]):
+                    key[s] = key[s - ONE]
+                    document[s] = document[s - ONE]
+                    s -= ONE
                 key[s] = value
                 document[s] = at
             run = RUN
             while run < n:
-                for low in range(0, n - run, 2 * run):
+                for begin in range(ZERO, n - run, run + run):
+                    low = begin
                     b = low + run
                     high = b + run if b + run < n else n
-                    if above(key[b - 1], document[b - 1], key[b], document[b]):
+                    if above(key[b - ONE], document[b - ONE], key[b], document[b]):
                         continue
                     while above(key[low], document[low], key[b], document[b]):
-                        low += 1  # in place already
+                        low += ONE  # in place already
                     left = b - low
                     for s in range(left):
                         left_key[s] = key[low + s]
                         left_document[s] = document[low + s]
-                    a = 0
+                    a = ZERO
                     s = low
                     while a < left:
                         if b < high and above(key[b], document[b], left_key[a], left_document[a]):
                             key[s] = key[b]
                             document[s] = document[b]
-                            b += 1
+                            b += ONE
                         else:
                             key[s] = left_key[a]
                             document[s] = left_document[a]
-                            a += 1
-                        s += 1
-                run *= 2
+                            a += ONE
+                        s += ONE
+                run += run
             for r in range(n):
-                order[start + r] = document[r]
+                ranked[r] = document[r]
         return -1
 
     return compile_kernel(kernel)
