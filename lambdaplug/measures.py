@@ -250,7 +250,7 @@ def _exp2(labels: Array) -> Array:
     return np.exp2(labels) - 1.0
 
 
-def _gains(gain: Gain, labels: Array, name: str) -> Array:
+def gains_by(gain: Gain, labels: Array, name: str) -> Array:
     if isinstance(gain, str):
         if gain == "exp2":
             return _exp2(labels)
@@ -480,7 +480,7 @@ class DCG(_Discounted):
     formula: ClassVar[str] = "sum of gain x discount over the top k"
 
     def gains(self, labels: Array) -> Array:
-        return _gains(self.gain, labels, self.name)
+        return gains_by(self.gain, labels, self.name)
 
     def discounts(self, n: int) -> Array:
         return _discounts(self.discount, n, self.name)
@@ -545,7 +545,7 @@ class RBP(_Discounted):
 
     def gains(self, labels: Array) -> Array:
         top = _max_label(labels, self.max_label, self.name)
-        values = _gains(self.gain, np.append(labels, top), self.name)
+        values = gains_by(self.gain, np.append(labels, top), self.name)
         return values[:-1] / values[-1] if values[-1] > 0 else np.zeros(len(labels))
 
     def discounts(self, n: int) -> Array:
@@ -1123,9 +1123,8 @@ def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.i
     frozen = scratch.view()
     frozen.setflags(write=False)
     cuts = np.zeros(1, dtype=np.int64)
-    swap_kernel(measure.swap_rows())(
-        gain, prepared.discount, prepared.k, norm, alone, 0, 1, row_order(alone), scratch, cuts
-    )
+    ranked: tuple[Any, ...] = (alone, 0, 1, row_order(alone))
+    measure.run(swap_kernel(measure.swap_rows()), gain, prepared.discount, prepared.k, norm, *ranked, scratch, cuts)
     delta = np.zeros((n, n))
     if cuts[0] > 0:
         measure.run(delta_kernel(measure.pair_delta(checked=True)), scratch, frozen, cuts[0], delta)

@@ -143,7 +143,7 @@ class RankNetWeightPairs(Construction):
             _warn_of_work(queries, measure, reach)
         sigma, delta = objective.sigma, measure.pair_delta()
         ranked: tuple[Any, ...] = queries.offsets, task.first, task.last, ranking.orders[None]
-        swap_kernel(measure.swap_rows())(gain, discount, k, norm, *ranked, rows, cuts)
+        measure.run(swap_kernel(measure.swap_rows()), gain, discount, k, norm, *ranked, rows, cuts)
         spread = -1.0 if exact else FAST_SPREAD
         exact_ones = list_kernel()(ranking.scores, grade, weight, tier, sigma, spread, *ranked, rows, fast, wide)
         pairs: tuple[Any, ...] = sigma, shift, coefficient, self.least, reach, norm, *ranked, cuts, wide, rows, frozen

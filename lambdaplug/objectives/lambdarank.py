@@ -202,7 +202,7 @@ class LambdaRank(Objective):
         spread = -1.0 if ranking.exact else FAST_SPREAD
         ranked: tuple[Any, ...] = (queries.offsets, first, last, ranking.orders[measure.cutoff])
         staged: tuple[Any, ...] = (cuts, rows, fast, places, kinds)
-        swap_kernel(self.measure.swap_rows())(gain, discount, k, norm, *ranked, rows, cuts)
+        measure.run(swap_kernel(measure.swap_rows()), gain, discount, k, norm, *ranked, rows, cuts)
         present = stage_kernel()(
             *(scores, EMPTY if shape.plain else grade, begin if shape.plain else NOWHERE),
             *(shape.symmetric, shape.fine, shape.distanced),
