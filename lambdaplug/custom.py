@@ -107,9 +107,10 @@ class Custom(Measure):
         try:
             return super().run(kernel, *arguments)
         except ArithmeticError:
-            raise LambdaplugError(f"{self!r}: rows= gave an entry that is not finite.") from None
-        except ValueError:
-            raise LambdaplugError(f"{self!r}: rows= must give one entry a document, it gave fewer or more.") from None
+            raise LambdaplugError(
+                f"{self!r}: rows= must give one finite number a document, for every order of the labels. It gave another "
+                "number of them, or one that is not finite."
+            ) from None
 
     def prepare(self, labels: Array, offsets: npt.NDArray[np.int64]) -> Prepared:
         prepared = super().prepare(labels, offsets)
@@ -241,7 +242,7 @@ def _try(measure: Custom) -> None:
         try_compiling(delta, 2, what, None if prepare is None else try_compiling(prepare, 0, what))
 
 
-def _try_rows(measure: Custom, labels: Array) -> None:
+def _try_rows(measure: Custom, labels: npt.NDArray[Any]) -> None:
     found = _call(measure, cast(Function, measure.rows), (labels,))
     rows = found if isinstance(found, tuple) else (found,)
     if len(rows) > 3 or not all(isinstance(row, np.ndarray) and row.shape == labels.shape for row in rows):
@@ -301,7 +302,7 @@ def _row_count(rows: Function) -> int:
 @inlinable
 def _take_row(given: Any, less: float, to: Any) -> None:
     if len(given) != len(to):
-        raise ValueError
+        raise ArithmeticError
     for r in range(len(to)):
         to[r] = given[r] - less
         if not np.isfinite(to[r]):

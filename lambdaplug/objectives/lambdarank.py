@@ -91,11 +91,6 @@ class LambdaRank(Objective):
             raise LambdaplugError(f"{self.cost!r} has no second derivative to divide by: use step='gradient'.")
         self.std, self.unit = self.normalize == "std", self.step == "gradient"
         self.log = self.normalize == "log"
-        if (self.log or self.cost.distance > 0.0) and not self.staged:
-            raise LambdaplugError(
-                "normalize='log' and RankNet(distance=...) act on the pairs of a built-in measure with the default "
-                f"construction, got {self.measure!r} with {self.construction!r}."
-            )
         self.ignore_zero = bool(ignore_zero)
 
     def __repr__(self) -> str:
@@ -118,7 +113,7 @@ class LambdaRank(Objective):
 
     @property
     def cutoffs(self) -> frozenset[int | None]:
-        return frozenset([self.measure.cutoff if self.staged else None])
+        return frozenset([self.construction.ranks(self.measure)])
 
     @property
     def staged(self) -> bool:
