@@ -254,7 +254,8 @@ def _try_rows(measure: Custom, labels: npt.NDArray[Any]) -> None:
 
 def _call(measure: Custom, function: Function, arguments: tuple[Any, ...]) -> Any:
     try:
-        return function(*arguments)
+        with np.errstate(all="ignore"):  # these labels are none of the user's
+            return function(*arguments)
     except Exception as error:
         raise LambdaplugError(
             f"{measure!r}: {function.__name__} fails for the ranked labels {arguments[0]}: "
@@ -295,7 +296,8 @@ def _ideal_of(function: Function) -> Function:
 @functools.cache
 def _row_count(rows: Function) -> int:
     """How many arrays a user's ``rows`` returns."""
-    found = rows(np.zeros(1))
+    with np.errstate(all="ignore"):
+        found = rows(np.zeros(1))
     return len(found) if isinstance(found, tuple) else 1
 
 

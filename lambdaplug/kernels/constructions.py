@@ -116,7 +116,7 @@ def list_kernel() -> Callable[..., int]:
 
 
 @functools.cache
-def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]], summed: bool) -> Callable[..., int]:
+def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> Callable[..., int]:
     """Forces and hessians of the pairs of ``wide`` queries, in float64.
 
     ``rows`` and ``cuts`` come from the swap kernel, ``rows`` and ``wide`` from the list kernel; ``frozen`` is ``rows`` once
@@ -138,6 +138,7 @@ def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]
         coefficient: float,
         floor: float,
         window: int,
+        summed: bool,
         norm: Any,
         offsets: Any,
         first: int,

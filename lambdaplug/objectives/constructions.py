@@ -163,8 +163,8 @@ class RankNetWeightPairs(Construction):
             kernel = fast_pairs_kernel(delta, fast_cost, shift != 1.0, summed)
             query = measure.run(kernel, plain, *pairs, *lists, fast, gradient, hessian)
         if exact_ones > 0 and query < 0:
-            kernel = exact_pairs_kernel(delta, exact_cost, summed)
-            query = measure.run(kernel, *pairs, reach, *lists, gradient, hessian, counts)
+            kernel = exact_pairs_kernel(delta, exact_cost)
+            query = measure.run(kernel, *pairs, reach, summed, *lists, gradient, hessian, counts)
         _check(objective, query, "exchanging two documents")
 
 
