@@ -14,7 +14,7 @@ from .constructions import (
     place_kernel,
 )
 from .finishing import finish_kernel, shape_kernel
-from .measuring import expected_kernel, norm_kernel, swap_kernel, tied_value_kernel, value_kernel
+from .measuring import expected_kernel, norm_kernel, sort_stretch, swap_kernel, tied_value_kernel, value_kernel
 from .pairs import (
     FAST_SPREAD,
     FLOAT32_ROWS,
@@ -83,6 +83,7 @@ __all__ = [
     "shape_kernel",
     "sign_kernel",
     "smooth_kernel",
+    "sort_stretch",
     "stage_kernel",
     "swap_kernel",
     "tied_value_kernel",
