@@ -29,7 +29,7 @@ from .pairs import (
     stage_kernel,
     wide_kernel,
 )
-from .parsing import LETOR_FAULTS, LETOR_WIDER, letor_kernel, powers_of_ten
+from .parsing import LETOR_FAULTS, LETOR_QUERY, LETOR_WIDER, VALUE_BYTES, letor_kernel, powers_of_ten, text_kernel
 from .perturbing import move_kernel, sign_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
 from .projecting import gather_kernel, scatter_kernel
@@ -42,6 +42,7 @@ __all__ = [
     "FLOAT64_ROWS",
     "GRADED",
     "LETOR_FAULTS",
+    "LETOR_QUERY",
     "LETOR_WIDER",
     "LIST_PADDING",
     "LIST_ROWS",
@@ -50,6 +51,7 @@ __all__ = [
     "POSITION_ROWS",
     "RANKED",
     "TABLE_SIZE",
+    "VALUE_BYTES",
     "WIDE",
     "PairDelta",
     "PairShape",
@@ -86,6 +88,7 @@ __all__ = [
     "sort_stretch",
     "stage_kernel",
     "swap_kernel",
+    "text_kernel",
     "tied_value_kernel",
     "top_kernel",
     "try_compiling",
