@@ -17,7 +17,7 @@ from .hosts.optimality import local_optimality, polish
 from .hosts.recorder import record
 from .hosts.stamping import stamp
 from .kernels import set_num_threads
-from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, Pairs, Precision, Recall
+from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, MeanNDCG, Pairs, Precision, Recall
 from .objectives import FDSA, SPSA, Approx, Graded, LambdaRank, Mixture, constructions, interpolate
 from .schedules import cosine, exponential, guard, join, linear, on_plateau, step
 from .verification import verify
@@ -45,6 +45,7 @@ __all__ = [
     "LambdaRank",
     "LambdaplugError",
     "LambdaplugWarning",
+    "MeanNDCG",
     "Mixture",
     "Pairs",
     "Precision",

@@ -12,18 +12,20 @@ import itertools
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import PairDelta, foreign, try_compiling
-from .measures import Array, Measure, Prepared, as_measure
+from .kernels import PairDelta, foreign, inlinable, try_compiling
+from .measures import Array, Gain, Measure, Prepared, as_measure, gains_by
 
 __all__ = ["Custom", "custom"]
 
 Function = Callable[..., Any]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -34,16 +36,16 @@ class Custom(Measure):
     function: Function
     delta: Function | None = None
     prepared: Function | None = None
+    rows: Function | None = None
+    gain: Gain | None = None
     k: int | None = None
     normalize: bool = False
 
-    by_rows: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field in ("function", "delta", "prepared"):
+        for field in ("function", "delta", "prepared", "rows", "gain"):
             function = getattr(self, field)
-            if function is not None:
+            if callable(function):
                 object.__setattr__(self, field, _one_of_equals(function))
 
     def __str__(self) -> str:
@@ -58,10 +60,28 @@ class Custom(Measure):
     @property
     def brute_force(self) -> bool:
         """Whether a swap's delta is found by swapping: O(n) for each of O(n^2) pairs."""
-        return self.delta is None
+        return self.delta is None and self.rows is None
+
+    @property
+    def by_rows(self) -> bool:  # type: ignore[override]  # of the instance here, as are the next three
+        return self.rows is not None
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        return self.rows is not None and _row_count(self.rows) == 1
+
+    @property
+    def scaled(self) -> bool:  # type: ignore[override]
+        return self.rows is not None and _row_count(self.rows) == 3
+
+    def fine(self, discount: Array) -> bool:  # noqa: ARG002
+        return not self.symmetric  # one row is kept less its first entry, which float32 holds well enough
 
     def gains(self, labels: Array) -> Array:
-        return labels
+        return labels if self.gain is None else gains_by(self.gain, labels, self.name)
+
+    def grades(self, labels: Array) -> Array:
+        return self.gains(labels)
 
     @property
     def value(self) -> Function:  # type: ignore[override]
@@ -75,8 +95,22 @@ class Custom(Measure):
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         return min(k, len(gain))
 
+    def swap_rows(self) -> Callable[..., int]:
+        return self.swap if self.rows is None else _swap_rows_of(self.rows)
+
     def pair_delta(self, checked: bool = False) -> PairDelta:
+        if self.rows is not None:
+            return super().pair_delta(checked)
         return _pair_delta(self.function, self.delta, self.prepared, checked)
+
+    def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
+        try:
+            return super().run(kernel, *arguments)
+        except ArithmeticError:
+            raise LambdaplugError(
+                f"{self!r}: rows= must give one finite number a document, for every order of the labels. It gave another "
+                "number of them, or one that is not finite."
+            ) from None
 
     def prepare(self, labels: Array, offsets: npt.NDArray[np.int64]) -> Prepared:
         prepared = super().prepare(labels, offsets)
@@ -92,6 +126,8 @@ def custom(
     *,
     delta: Function | None = None,
     prepare: Function | None = None,
+    rows: Function | None = None,
+    gain: Gain | None = None,
     k: int | None = None,
     normalize: bool = False,
 ) -> Custom:
@@ -109,10 +145,22 @@ def custom(
         again, which is n^3 a query. ``lp.verify(measure)`` compares the two.
     prepare: ``prepare(ranked_labels)`` is called once a query, for what a delta needs to take O(1), such as running sums
         in an array or a tuple of arrays; ``delta`` is then called with that as a fourth argument.
+    rows: in place of a delta, the form that the built-in measures have, trained for by their kernels and as fast:
+        ``rows(ranked_labels)``, called once a query, returns the arrays ``(upper, lower)``, one entry a document, such
+        that exchanging the documents at the positions i < j changes the value by
+
+            |labels[i] - labels[j]| * |upper[i] - lower[j]|,
+
+        or ``(upper, lower, scale)`` for that times scale[i], or one array where upper and lower are the same. It exists
+        where a document's part in the change depends on nothing but its own label and rank and sums over the documents
+        above or below: all sums of label x discount (one array, the discounts), precision, average precision,
+        reciprocal rank. ``lp.verify(measure)`` proves it.
+    gain: what the functions get in place of the labels: ``"exp2"``, a sequence with one gain a label or a function of
+        the label, as for ``lp.NDCG``. Default: the labels as they are.
     k: a promise that nothing changes when two documents below rank k change places: they are left out.
     normalize: divide by the value of the ideal order (falling labels); undefined where that is not positive.
 
-    Documents with a higher label belong above those with a lower one.
+    Documents with a higher label (or gain) belong above those with a lower one.
 
     >>> def revenue(labels):
     ...     total = 0.0
@@ -125,6 +173,10 @@ def custom(
     >>> from lambdaplug.measures import swap_deltas
     >>> swap_deltas(measure, [0, 3, 5]).tolist()
     [[0.0, 0.0, 5.0], [0.0, 0.0, 2.0], [5.0, 2.0, 0.0]]
+    >>> def counted(labels):
+    ...     return (np.arange(len(labels)) < 2) * 1.0
+    >>> swap_deltas(custom("revenue@2", revenue, rows=counted, k=2), [0, 3, 5]).tolist()
+    [[0.0, 0.0, 5.0], [0.0, 0.0, 2.0], [5.0, 2.0, 0.0]]
     """
     if not isinstance(name, str) or not name or any(c.isspace() or c == ":" for c in name):
         raise LambdaplugError(f"custom: expected a name without spaces and colons, such as 'revenue@5', got {name!r}.")
@@ -136,8 +188,10 @@ def custom(
         raise LambdaplugError(f"custom: {name!r} is a measure of lambdaplug's: choose another name.")
     if prepare is not None and delta is None:
         raise LambdaplugError(f"custom {name!r}: prepare= is for a delta=, and there is none.")
+    if rows is not None and delta is not None:
+        raise LambdaplugError(f"custom {name!r}: rows= takes the place of delta=: give one of them.")
     functions: dict[str, Any] = {}
-    for role, function in (("value", value), ("delta", delta), ("prepare", prepare)):
+    for role, function in (("value", value), ("delta", delta), ("prepare", prepare), ("rows", rows)):
         function = getattr(function, "py_func", function)  # of a compiled one, the function that was
         if function is not None and not inspect.isfunction(function):
             raise LambdaplugError(f"custom {name!r}: {role} must be a plain Python function, got {function!r}.")
@@ -147,6 +201,8 @@ def custom(
         function=functions["value"],
         delta=functions["delta"],
         prepared=functions["prepare"],
+        rows=functions["rows"],
+        gain=gain,
         k=k,
         normalize=bool(normalize),
     )
@@ -168,6 +224,8 @@ def _try(measure: Custom) -> None:
         state: tuple[Any, ...] = ()
         if prepare is not None:
             state = (_call(measure, prepare, (labels,)),)
+        if measure.rows is not None:
+            _try_rows(measure, labels)
         if delta is not None and n > 1:
             calls += [(delta, (labels, i, j, *state)) for i, j in {(0, 1), (0, n - 1), (n - 2, n - 1)}]
         for called, arguments in calls:
@@ -178,13 +236,26 @@ def _try(measure: Custom) -> None:
                 )
     what = f"custom {measure.name!r}"
     try_compiling(function, 0, what)
+    if measure.rows is not None:
+        try_compiling(measure.rows, 0, what)
     if delta is not None:
         try_compiling(delta, 2, what, None if prepare is None else try_compiling(prepare, 0, what))
 
 
+def _try_rows(measure: Custom, labels: npt.NDArray[Any]) -> None:
+    found = _call(measure, cast(Function, measure.rows), (labels,))
+    rows = found if isinstance(found, tuple) else (found,)
+    if len(rows) > 3 or not all(isinstance(row, np.ndarray) and row.shape == labels.shape for row in rows):
+        raise LambdaplugError(
+            f"{measure!r}: rows= must return one array, (upper, lower) or (upper, lower, scale), each with one entry a "
+            f"document; it returned {found!r} for labels {labels}."
+        )
+
+
 def _call(measure: Custom, function: Function, arguments: tuple[Any, ...]) -> Any:
     try:
-        return function(*arguments)
+        with np.errstate(all="ignore"):  # these labels are none of the user's
+            return function(*arguments)
     except Exception as error:
         raise LambdaplugError(
             f"{measure!r}: {function.__name__} fails for the ranked labels {arguments[0]}: "
@@ -220,6 +291,53 @@ def _ideal_of(function: Function) -> Function:
         return 0.0 if ideal <= 0.0 else 1.0 / ideal if np.isfinite(ideal) else np.nan
 
     return norm
+
+
+@functools.cache
+def _row_count(rows: Function) -> int:
+    """How many arrays a user's ``rows`` returns."""
+    with np.errstate(all="ignore"):
+        found = rows(np.zeros(1))
+    return len(found) if isinstance(found, tuple) else 1
+
+
+@inlinable
+def _take_row(given: Any, less: float, to: Any) -> None:
+    if len(given) != len(to):
+        raise ArithmeticError
+    for r in range(len(to)):
+        to[r] = given[r] - less
+        if not np.isfinite(to[r]):
+            raise ArithmeticError
+
+
+@functools.cache
+def _swap_rows_of(rows: Function) -> Callable[..., int]:
+    """A user's ``rows`` as the ``swap`` of a measure."""
+    call = foreign(rows, checked=True)
+
+    def one_row(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        given = call(gain)
+        # Only differences matter: without their common part they are no larger than what they differ by.
+        less = given[0] if len(given) > 0 else 0.0
+        _take_row(given, less, upper)
+        _take_row(given, less, lower)
+        return min(k, len(gain))
+
+    def two_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        given = call(gain)
+        _take_row(given[0], 0.0, upper)
+        _take_row(given[1], 0.0, lower)
+        return min(k, len(gain))
+
+    def three_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        given = call(gain)
+        _take_row(given[0], 0.0, upper)
+        _take_row(given[1], 0.0, lower)
+        _take_row(given[2], 0.0, scale)
+        return min(k, len(gain))
+
+    return (one_row, two_rows, three_rows)[_row_count(rows) - 1]
 
 
 @functools.cache

@@ -71,7 +71,8 @@ def evaluate(
     first (``"best"``), or ``"expected"``: the exact mean over all their orders.
 
     ``convention="letor"`` computes what the evaluation script of LETOR 4.0 prints: NDCG's discount is 1 for the first
-    two ranks and 1/log2(rank) from there on, NDCG@k of a list shorter than k is 0, and so is every undefined query.
+    two ranks and 1/log2(rank) from there on, NDCG@k of a list shorter than k is 0, and so is every undefined query. Its
+    MeanNDCG is the measure of that name.
 
     ``frame`` returns a pandas DataFrame instead, one row a query, one column a measure.
 

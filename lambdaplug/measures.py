@@ -46,7 +46,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import PairDelta, delta_kernel, inlinable, norm_kernel, rank_kernel, swap_kernel
+from .kernels import PairDelta, delta_kernel, inlinable, norm_kernel, rank_kernel, sort_stretch, swap_kernel
 from .rows import levels, row_order
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "RBP",
     "WTA",
     "BPref",
+    "MeanNDCG",
     "Measure",
     "Pairs",
     "Precision",
@@ -253,7 +254,7 @@ def _exp2(labels: Array) -> Array:
     return np.exp2(labels) - 1.0
 
 
-def _gains(gain: Gain, labels: Array, name: str) -> Array:
+def gains_by(gain: Gain, labels: Array, name: str) -> Array:
     if isinstance(gain, str):
         if gain == "exp2":
             return _exp2(labels)
@@ -299,6 +300,7 @@ def _one(gain: Any, discount: Any, k: int) -> float:
     return 1.0
 
 
+@inlinable
 def _ideal(gain: Any, discount: Any, k: int) -> float:
     """1 / sum of gain * discount over the ideal order."""
     ideal = 0.0
@@ -427,6 +429,23 @@ def _smooth_reciprocal_rank(gain: Any, position: Any, discount: Any, cut: float,
 # --- measures that are a sum of gain times discount --------------------------------------------------------------
 
 
+@inlinable
+def _expected_sum(gain: Any, ends: Any, discount: Any, k: int) -> float:
+    # Every document of a stretch is as likely at each of its ranks: mean gain times the discounts.
+    total = 0.0
+    low = 0
+    while low < min(k, len(gain)):
+        high = ends[low]
+        gains = 0.0
+        discounts = 0.0
+        for r in range(low, high):
+            gains += gain[r]
+            discounts += discount[r]  # zero beyond k
+        total += gains * discounts / (high - low)
+        low = high
+    return total
+
+
 class _Discounted(Measure):
     """sum over ranks of gain * discount: a swap changes it by |gain_a - gain_b| * |discount_a - discount_b|."""
 
@@ -442,21 +461,7 @@ class _Discounted(Measure):
             total += gain[r] * discount[r]
         return total
 
-    @staticmethod
-    def expected(gain: Any, ends: Any, discount: Any, k: int) -> float:
-        # Every document of a stretch is as likely at each of its ranks: mean gain times the discounts.
-        total = 0.0
-        low = 0
-        while low < min(k, len(gain)):
-            high = ends[low]
-            gains = 0.0
-            discounts = 0.0
-            for r in range(low, high):
-                gains += gain[r]
-                discounts += discount[r]  # zero beyond k
-            total += gains * discounts / (high - low)
-            low = high
-        return total
+    expected = staticmethod(_expected_sum)
 
     norm = staticmethod(_one)
 
@@ -483,7 +488,7 @@ class DCG(_Discounted):
     formula: ClassVar[str] = "sum of gain x discount over the top k"
 
     def gains(self, labels: Array) -> Array:
-        return _gains(self.gain, labels, self.name)
+        return gains_by(self.gain, labels, self.name)
 
     def discounts(self, n: int) -> Array:
         return _discounts(self.discount, n, self.name)
@@ -502,6 +507,67 @@ class NDCG(DCG):
     undefined: ClassVar[str] = "no positive gain"
 
     norm = staticmethod(_ideal)
+
+
+@inlinable
+def _mean_discounts(gain: Any, discount: Any, k: int) -> Any:
+    """What a rank counts in the mean of NDCG@1 ... NDCG@n: its discount times the mean of 1/ideal DCG@k over k >= rank."""
+    n = min(k, len(gain))
+    ideal = gain.copy()
+    sort_stretch(ideal, 0, len(ideal), True)
+    counts = np.zeros(len(gain))
+    total = 0.0
+    for r in range(n):
+        total += ideal[r] * discount[r]
+        counts[r] = 1.0 / total if total > 0.0 else 0.0
+    rest = 0.0
+    for r in range(n - 1, -1, -1):
+        rest += counts[r] / n
+        counts[r] = discount[r] * rest
+    return counts
+
+
+@dataclass(frozen=True, repr=False)
+class MeanNDCG(DCG):
+    """The mean of NDCG@1, NDCG@2, ... NDCG@k, of a shorter list or without k up to its length: LETOR's MeanNDCG.
+
+    It is a sum of gain * discount like the others, with discounts of each query's own: D(r) times the mean over the cuts
+    from r on of 1/ideal DCG.
+
+    >>> as_measure("MeanNDCG")
+    meanndcg
+    """
+
+    name: ClassVar[str] = "meanndcg"
+    formula: ClassVar[str] = "mean of NDCG@1 ... NDCG@k"
+    undefined: ClassVar[str] = "no positive gain"
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        counts = _mean_discounts(gain, discount, k)
+        total = 0.0
+        for r in range(len(gain)):
+            total += gain[r] * counts[r]
+        return total
+
+    @staticmethod
+    def expected(gain: Any, ends: Any, discount: Any, k: int) -> float:
+        return _expected_sum(gain, ends, _mean_discounts(gain, discount, k), k)
+
+    @staticmethod
+    def norm(gain: Any, discount: Any, k: int) -> float:
+        return 1.0 if _ideal(gain, discount, k) > 0.0 else 0.0
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        counts = _mean_discounts(gain, discount, k)
+        for r in range(len(gain)):
+            upper[r] = counts[r]
+            lower[r] = counts[r]
+        return min(k, len(gain))
+
+    def smooth(self) -> Callable[..., float] | None:
+        return None
 
 
 @dataclass(frozen=True, repr=False)
@@ -548,7 +614,7 @@ class RBP(_Discounted):
 
     def gains(self, labels: Array) -> Array:
         top = _max_label(labels, self.max_label, self.name)
-        values = _gains(self.gain, np.append(labels, top), self.name)
+        values = gains_by(self.gain, np.append(labels, top), self.name)
         return values[:-1] / values[-1] if values[-1] > 0 else np.zeros(len(labels))
 
     def discounts(self, n: int) -> Array:
@@ -1136,9 +1202,8 @@ def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.i
     frozen = scratch.view()
     frozen.setflags(write=False)
     cuts = np.zeros(1, dtype=np.int64)
-    swap_kernel(measure.swap_rows())(
-        gain, prepared.discount, prepared.k, norm, alone, 0, 1, row_order(alone), scratch, cuts
-    )
+    ranked: tuple[Any, ...] = (alone, 0, 1, row_order(alone))
+    measure.run(swap_kernel(measure.swap_rows()), gain, prepared.discount, prepared.k, norm, *ranked, scratch, cuts)
     delta = np.zeros((n, n))
     if cuts[0] > 0:
         measure.run(delta_kernel(measure.pair_delta(checked=True)), scratch, frozen, cuts[0], delta)

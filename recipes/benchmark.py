@@ -31,7 +31,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import xgboost as xgb
-from sklearn.datasets import load_svmlight_file
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from tqdm import tqdm
 
 import lambdaplug as lp
@@ -53,10 +53,10 @@ FULL = {"queries": 2000, "documents": 120, "blocks": 4, "rounds": 6, "repeats": 
 FULL |= {"training": (2000, 10), "leaves": (31, 255)}  # queries, rounds
 FULL |= {"growth_rows": 200_000, "growth_documents": (10, 30, 100, 300, 1000, 3000, 10_000, 20_000)}
 FULL |= {"growth_queries": (1000, 3000, 10_000, 30_000)}  # of 100 documents
-FULL |= {"tools": (1500, 100), "evaluated": 3_000_000}
+FULL |= {"tools": (1500, 100), "evaluated": 3_000_000, "examined": (2000, 50, 100, 459)}
 FULL |= {"memory": [("LightGBM", 30_000, 100), ("XGBoost", 30_000, 100), ("LightGBM", 50, 20_000)]}
 QUICK = FULL | {"queries": 200, "blocks": 2, "rounds": 3, "repeats": 3, "starts": 1, "training": (50, 3)}
-QUICK |= {"tools": (50, 40), "evaluated": 30_000}
+QUICK |= {"tools": (50, 40), "evaluated": 30_000, "examined": (40, 20, 5, 20)}
 QUICK |= {"leaves": (31,), "growth_rows": 20_000, "growth_documents": (10, 100, 1000, 20_000)}
 QUICK |= {"growth_queries": (300, 1000, 3000), "memory": [("LightGBM", 250, 2000)]}
 
@@ -371,7 +371,7 @@ def measures(size):
 
 
 def tools(size):
-    """files and evaluation / scikit-learn's loader and ir_measures, all cores"""
+    """files and evaluation / scikit-learn's and ir_measures, local optimality, all cores"""
     queries, documents = size["tools"]
     data = lp.data.cubic(queries, documents, features=50)
     results = []
@@ -389,6 +389,18 @@ def tools(size):
             "files",
         )
         results.append(ratio("load_letor / load_svmlight_file, dense", best["mine"], best["theirs"], 1.0))
+        qid = np.repeat(np.arange(queries), data.group)
+        best = race(
+            {
+                "mine": lambda: seconds(lambda: lp.data.save_letor(path, data)),
+                "theirs": lambda: seconds(
+                    lambda: dump_svmlight_file(data.X, data.labels, str(path), zero_based=False, query_id=qid)
+                ),
+            },
+            3,
+            "files",
+        )
+        results.append(ratio("save_letor / dump_svmlight_file", best["mine"], best["theirs"], 1.0))
     names = ["ndcg@10", "map", "mrr", "p@10", "recall@10"]
     if importlib.util.find_spec("ir_measures") is not None:
         import ir_measures
@@ -413,7 +425,13 @@ def tools(size):
     results.append(
         Result(f"evaluate, {rows / 1e6:g} million rows, ten measures", "", taken, 5 if rows > 1e6 else None, "s")
     )
-    return results
+    queries, documents, trees, directions = size["examined"]
+    data = lp.data.cubic(queries, documents, features=20, noise=0.3)
+    parameters = {"objective": lp.LambdaRank("ndcg"), "min_sum_hessian_in_leaf": 0, "verbose": -1}
+    model = lgb.train(parameters, lgb.Dataset(data.X, data.labels, group=data.group), trees)
+    report = lp.local_optimality(model, *data, "ndcg", directions, progress=False)
+    work = f"local_optimality, {len(data.labels):,} rows, {trees} trees, {directions} x {len(report.steps)} steps"
+    return [*results, Result(work, "", report.seconds, 60 if directions > 100 else None, "s")]
 
 
 SECTIONS = {section.__name__: section for section in (objective, training, growth, memory, start, measures, tools)}

@@ -25,6 +25,11 @@ def ndcg(labels, k=None, gain=lambda label: 2**label - 1, discounts=None):
     return dcg(gains, discounts) / ideal if ideal > 0 else None
 
 
+def mean_ndcg(labels, k=None):
+    values = [ndcg(labels, cut) for cut in range(1, min(k or len(labels), len(labels)) + 1)]
+    return sum(values) / len(values) if values and None not in values else None
+
+
 def average_precision(labels, k=None, relevant=1):
     is_relevant = [label >= relevant for label in labels]
     total = sum(is_relevant)
@@ -77,6 +82,8 @@ VALUES = {
     "ndcg@4(gain='linear')": lambda x: ndcg(x, 4, gain=float),
     "ndcg(gain=(0.0,1.0,3.0,5.0,6.0))": lambda x: ndcg(x, gain=lambda label: [0, 1, 3, 5, 6][int(label)]),
     "ndcg(discount=(1.0,0.5,0.5,0.1))": lambda x: ndcg(x, discounts=[1, 0.5, 0.5, 0.1]),
+    "meanndcg": mean_ndcg,
+    "meanndcg@3": lambda x: mean_ndcg(x, 3),
     "dcg@5": lambda x: dcg([2**label - 1 for label in x], log_discounts(len(x), 5)),
     "cndcg@3": lambda x: ndcg(x, 3, gain=lambda c: 2 ** (4 * c) - 1),
     "map": average_precision,

@@ -14,6 +14,24 @@ from lambdaplug.measures import as_measure
 from lambdaplug.queries import Queries
 
 MEASURES = list(VALUES)
+
+
+def revenue(labels):
+    total = 0.0
+    for slot in range(min(3, len(labels))):
+        total += labels[slot]
+    return total
+
+
+def revenue_delta(labels, i, j):
+    return labels[i] - labels[j] if i < 3 and j >= 3 else 0.0
+
+
+# One's own measure, by swaps and by a delta.
+OWN = {
+    "revenue": lp.custom("revenue", revenue),
+    "revenue@3": lp.custom("revenue@3", revenue, delta=revenue_delta, k=3),
+}
 NAMES = ["ranknet_weight_pairs", "spring_smooth", "local_gradient", "local_cost", "discrete_bounded"]
 
 
@@ -28,17 +46,29 @@ def slope(gap, margin=1.0):
 
 
 def grades(name, labels):
-    measure = as_measure(name)
+    measure = OWN.get(name) or as_measure(name)
     return [float(label >= measure.relevant) for label in labels] if hasattr(measure, "relevant") else list(labels)
 
 
-def pair_loop(name, scores, labels, size, reach=None, cost=ranknet, sigma=1.0, weight=None, allowed=lambda *_: True):
+def pair_loop(
+    name,
+    scores,
+    labels,
+    size,
+    reach=None,
+    cost=ranknet,
+    sigma=1.0,
+    weight=None,
+    allowed=lambda *_: True,
+    distance=0.0,
+    log=False,
+):
     """Gradient and hessian of one query: over pairs of different grade, at most ``reach`` ranks apart."""
     n = len(scores)
     order = rank(scores)
     ranked = [labels[row] for row in order]
     grade = grades(name, ranked)
-    gradient, hessian = np.zeros(n), np.zeros(n)
+    gradient, hessian, total = np.zeros(n), np.zeros(n), 0.0
     if n < 2 or VALUES[name](ranked) is None:
         return gradient, hessian
     for a in range(n):
@@ -48,14 +78,18 @@ def pair_loop(name, scores, labels, size, reach=None, cost=ranknet, sigma=1.0, w
             i, j = (order[a], order[b]) if grade[a] > grade[b] else (order[b], order[a])
             force, bend = cost(sigma * (scores[i] - scores[j]))
             change = size(swap_delta(name, ranked, a, b)) * (1 if weight is None else weight[i] * weight[j])
+            if distance and max(scores) > min(scores):
+                change /= distance + abs(scores[i] - scores[j])
+            total += 2 * sigma * change * force
             gradient[i] -= sigma * change * force
             gradient[j] += sigma * change * force
             hessian[i] += sigma**2 * change * bend
             hessian[j] += sigma**2 * change * bend
-    return gradient, hessian
+    scale = np.log2(1 + total) / total if log and total > 0 else 1.0
+    return scale * gradient, scale * hessian
 
 
-def moving(name, scores, labels, bound=0.01, weight=None, tier=None):
+def moving(name, scores, labels, bound=0.01, weight=None, tier=None, log=False):
     """Each document moved to its ideal place among those of its tier."""
     order = rank(scores)
     ranked = [labels[row] for row in order]
@@ -73,14 +107,16 @@ def moving(name, scores, labels, bound=0.01, weight=None, tier=None):
         force = min(bound, abs(VALUES[name](moved) - now)) * (1 if weight is None else weight[row])
         gradient[row] = force * np.sign(ideal - place)
         hessian[row] = force * abs(np.sign(ideal - place))
-    return gradient, hessian
+    total = np.abs(gradient).sum()
+    scale = np.log2(1 + total) / total if log and total > 0 else 1.0
+    return scale * gradient, scale * hessian
 
 
-def reading(construction, name, scores, labels, cost=ranknet, sigma=1.0, weight=None, tier=None):
+def reading(construction, name, scores, labels, cost=ranknet, sigma=1.0, weight=None, tier=None, **normalised):
     """What the construction means."""
     if construction == "discrete_bounded":
-        return moving(name, scores, labels, weight=weight, tier=tier)
-    options = {"weight": weight, "cost": cost, "sigma": sigma}
+        return moving(name, scores, labels, weight=weight, tier=tier, **normalised)
+    options = {"weight": weight, "cost": cost, "sigma": sigma, **normalised}
     if tier is not None:
         options["allowed"] = lambda i, j: tier[i] == tier[j]
     match construction:
@@ -187,6 +223,39 @@ def test_weights_tiers_steps_and_the_other_cost(construction, name):
         for option in ({"cost": lp.Sigmoid(0.5)}, {"sigma": 2.0}):
             with pytest.raises(lp.LambdaplugError, match=r"has no pair cost: leave out cost= and sigma="):
                 lp.LambdaRank(name, construction=construction, **option)
+
+
+@pytest.mark.parametrize(
+    ("name", "construction"),
+    [
+        *(("map", name) for name in NAMES),
+        *((own, name) for own in OWN for name in ("ranknet_weight_pairs", "spring_smooth", "local_cost")),
+        ("revenue", "discrete_bounded"),
+    ],
+)
+def test_the_hosts_normalisations(monkeypatch, name, construction):
+    for own in OWN:
+        monkeypatch.setitem(VALUES, own, lambda labels: sum(labels[:3]))
+    measure, costed = OWN.get(name, name), lp.constructions.Construction.registry[construction].costed
+    scores, labels, group = generated(queries=30)
+    scores[20:40] = 0.0  # a query of equal scores: nothing is divided by a distance
+    scores[100:] *= 100  # and some whose scores spread too far for float32
+    weight = np.random.default_rng(5).random(len(scores)) * 3
+    options, given = {"log": True}, {"normalize": "log"}
+    if costed:
+        options |= {"distance": 0.01, "sigma": 1.5}
+        given |= {"cost": lp.RankNet(distance=0.01), "sigma": 1.5}
+    objective = lp.LambdaRank(measure, construction=construction, **given)
+    for weights in (None, weight):
+        expected = expected_of(construction, name, scores, labels, group, weight=weights, **options)
+        queries = Queries(labels, group, document_weight=weights)
+        exact = objective.differentiate(queries, scores, exact=True, dtype=np.float64)
+        check(objective.differentiate(queries, scores), expected, exact)
+    alone = lp.LambdaRank(measure, construction=construction, normalize="log").gradients(scores, labels, group)
+    check(alone, expected_of(construction, name, scores, labels, group, log=True))
+    if not costed:
+        with pytest.raises(lp.LambdaplugError, match="has no pair cost"):
+            lp.LambdaRank(measure, construction=construction, cost=lp.RankNet(distance=0.01))
 
 
 @pytest.mark.parametrize("construction", NAMES)

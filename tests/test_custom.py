@@ -64,9 +64,45 @@ def precision_delta(labels, i, j, rows):
     return rows[0][i] - rows[1][j] if (labels[i] >= 1) != (labels[j] >= 1) else 0.0
 
 
+def revenue_rows(labels):
+    return (np.arange(len(labels)) < 3) * 1.0
+
+
+def relevance(label):
+    return float(label >= 1)
+
+
+def stopping(gains):
+    """Expected reciprocal rank: a gain is the chance to stop."""
+    looking = 1.0
+    total = 0.0
+    for r in range(len(gains)):
+        total += looking * gains[r] / (r + 1)
+        looking *= 1.0 - gains[r]
+    return total
+
+
+def stopping_rows(gains):
+    n = len(gains)
+    upper, lower = np.empty(n), np.empty(n)
+    looking = 1.0
+    total = 0.0
+    for r in range(n):
+        lower[r] = total + looking / (r + 1)
+        total += looking * gains[r] / (r + 1)
+        looking *= 1.0 - gains[r]
+        upper[r] = total + looking / (r + 1)
+    return upper, lower, 1.0 / (1.0 - gains)
+
+
 BRUTE = lp.custom("revenue@3", revenue)
 FAST = lp.custom("revenue@3", revenue, delta=revenue_delta, k=3)
 AVERAGE = lp.custom("average", precision, delta=precision_delta, prepare=precision_rows, normalize=True)
+# The same by rows, one, two and three of them.
+SLOTS = lp.custom("revenue@3", revenue, rows=revenue_rows, k=3)
+PRECISE = lp.custom("average", precision, rows=precision_rows, gain=relevance, normalize=True)
+STOPPING = lp.custom("stopping", stopping, rows=stopping_rows, gain=[(2**label - 1) / 16 for label in range(5)])
+OWN = [BRUTE, FAST, AVERAGE, SLOTS, PRECISE, STOPPING]
 
 ranked_labels = st.lists(st.integers(0, 4), min_size=1, max_size=9)
 
@@ -91,10 +127,13 @@ def test_values_are_the_functions(labels):
 @given(labels=ranked_labels)
 def test_swap_deltas_by_brute_force_and_by_delta(labels):
     np.testing.assert_allclose(swap_deltas(FAST, labels), swap_deltas(BRUTE, labels), atol=1e-12)
-    np.testing.assert_allclose(swap_deltas(AVERAGE, labels), swap_deltas("map", labels), atol=1e-12)
+    np.testing.assert_allclose(swap_deltas(SLOTS, labels), swap_deltas(BRUTE, labels), atol=1e-12)
+    for mine in (AVERAGE, PRECISE):
+        np.testing.assert_allclose(swap_deltas(mine, labels), swap_deltas("map", labels), atol=1e-12)
+    np.testing.assert_allclose(swap_deltas(STOPPING, labels), swap_deltas("err(max_label=4)", labels), atol=1e-12)
 
 
-@pytest.mark.parametrize(("measure", "spread"), [(BRUTE, 1.0), (FAST, 1.0), (BRUTE, 300.0)])
+@pytest.mark.parametrize(("measure", "spread"), [(BRUTE, 1.0), (FAST, 1.0), (BRUTE, 300.0), (SLOTS, 1.0)])
 def test_gradients_are_the_pair_loop(monkeypatch, measure, spread):
     monkeypatch.setitem(oracle.VALUES, "revenue@3", lambda labels: sum(labels[:3]))
     scores, labels, group = generated(longest=9)
@@ -117,6 +156,27 @@ def test_written_out_average_precision_is_map():
         expected = lp.LambdaRank("map").gradients(scores, binary, group)
         for f, e in zip(found, expected, strict=True):
             np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max())
+
+
+def test_rows_are_as_good_as_the_built_in_measures():
+    # Whole lists, and lists whose scores spread too far for float32; one constant more in a row changes nothing.
+    def shifted(labels):
+        return 1e4 + 1.0 / np.log2(np.arange(2, len(labels) + 2))
+
+    def discounted(labels):
+        total = 0.0
+        for r in range(len(labels)):
+            total += labels[r] / np.log2(r + 2)
+        return total
+
+    gain = lp.custom("discounted", discounted, rows=shifted, gain="exp2", normalize=True)
+    for scores, labels, group in (generated(queries=100), generated(1, queries=6, longest=1500)):
+        for mine, theirs in ((gain, "ndcg"), (PRECISE, "map"), (STOPPING, "err(max_label=4)")):
+            for stretch in (1.0, 30.0):
+                found = lp.LambdaRank(mine).gradients(stretch * scores, labels, group)
+                expected = lp.LambdaRank(theirs).gradients(stretch * scores, labels, group)
+                for f, e in zip(found, expected, strict=True):
+                    np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max())
 
 
 def test_same_bits_at_any_number_of_threads():
@@ -173,7 +233,7 @@ def test_a_normalised_measure_is_undefined_without_an_ideal():
 # --- verify ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("measure", [*oracle.VALUES, "mrr(gains_only=True)", "err(max_label=2)", BRUTE, FAST, AVERAGE])
+@pytest.mark.parametrize("measure", [*oracle.VALUES, "mrr(gains_only=True)", "err(max_label=2)", *OWN])
 def test_verify_finds_every_delta_right(measure):
     report = lp.verify(measure, trials=60)
     assert report
@@ -196,6 +256,11 @@ def test_verify_reports_the_first_counter_example():
     assert len(labels) == 3  # the shortest that shows it
     assert f"exchanging positions {i} and {j} changes the value by {expected:g}" in str(report)
     assert repr(report) == str(report)
+
+    def flat(labels):
+        return np.ones(len(labels))
+
+    assert "exchanging positions" in str(lp.verify(lp.custom("revenue@3", revenue, rows=flat)))
 
 
 def test_verify_proves_the_promise_of_k_and_says_what_is_trivial():
@@ -226,6 +291,29 @@ def test_indices_out_of_range_are_an_error():
     with pytest.raises(lp.LambdaplugError, match="reads beyond the end"):
         lp.verify(measure)
     assert lp.verify(measure, labels=[0, 1])
+
+
+def test_rows_that_cannot_be_used_are_an_error_in_training():
+    def short(labels):
+        return np.ones(min(len(labels), 20))
+
+    def infinite(labels):
+        return 1.0 / (labels - 2.0)
+
+    def looked_up(labels):
+        rows = np.empty(len(labels))
+        for r in range(len(labels)):
+            rows[r] = TABLE[int(labels[r])]
+        return rows
+
+    for rows, message in (
+        (short, "one finite number a document"),
+        (infinite, "not finite"),
+        (looked_up, "reads beyond"),
+    ):
+        objective = lp.LambdaRank(lp.custom("revenue@3", revenue, rows=rows))
+        with pytest.raises(lp.LambdaplugError, match=message):
+            objective.gradients(np.arange(30), np.arange(30) % 3, [30])
 
 
 # --- a value like any other measure ------------------------------------------------------------------------------
@@ -268,6 +356,7 @@ SCRIPT = """
 import sys
 import cloudpickle
 import lambdaplug as lp
+import numpy as np
 import shop
 
 SLOTS = 2
@@ -278,12 +367,17 @@ def revenue(labels):
         total += shop.price(labels[r])
     return total
 
+def counted(labels):
+    return FACTOR * (np.arange(len(labels)) < SLOTS)
+
+FACTOR = 2.0
 measure = lp.custom("revenue@2", revenue)
+by_rows = lp.LambdaRank(lp.custom("revenue@2", revenue, rows=counted, gain=lambda label: label, k=SLOTS))
 if len(sys.argv) > 1:
     objective = lp.LambdaRank(measure)
     print(objective.gradients([0.0, 0.0, 0.0], [0, 1, 2], [3])[0].tolist())
     with open(sys.argv[1], "wb") as file:
-        file.write(cloudpickle.dumps((objective, lp.metric(measure))))
+        file.write(cloudpickle.dumps((objective, lp.metric(measure), by_rows)))
 print(lp.evaluate([measure, lp.custom("top", shop.top)], [0, 1, 2], [0.0, 0.0, 0.0], [3]))
 """
 SHOP = """
@@ -299,8 +393,9 @@ def top(labels):
 WORKER = """
 import sys, pickle
 with open(sys.argv[1], "rb") as file:
-    objective, metric = pickle.load(file)
+    objective, metric, by_rows = pickle.load(file)
 print(objective.gradients([0.0, 0.0, 0.0], [0, 1, 2], [3])[0].tolist())
+print(by_rows.gradients([0.0, 0.0, 0.0], [0, 1, 2], [3])[0].tolist())
 print(metric, metric.parts[0][0][0] == objective.measure)
 """
 
@@ -330,8 +425,8 @@ def test_from_a_script_to_a_worker_and_after_an_edit(tmp_path):
     assert gradient == "[2.0, 1.0, -3.0]"
     assert values == "{'revenue@2': 2.0, 'top': 0.0}"
     # Another process, as a Dask worker: the function of __main__ travels inside the pickle.
-    there, metric = run("worker.py", file, where=tmp_path)
-    assert there == gradient
+    there, by_rows, metric = run("worker.py", file, where=tmp_path)
+    assert there == by_rows == gradient
     assert metric == "metric('revenue@2') True"
     # An edited module is compiled anew, whatever lies in Numba's cache; and from standard input there is no file at all.
     shop("4.0", "1.0")
@@ -377,6 +472,10 @@ def uses_dict(labels):
         (("x", sum), {}, "value must be a plain Python function"),
         (("x", revenue), {"delta": 3}, "delta must be a plain Python function"),
         (("x", revenue), {"prepare": precision_rows}, "prepare= is for a delta="),
+        (("x", revenue), {"delta": revenue_delta, "rows": revenue_rows}, "rows= takes the place of delta="),
+        (("x", revenue), {"rows": revenue}, "rows= must return one array, .upper, lower. or .upper, lower, scale."),
+        (("x", revenue), {"rows": lambda labels: labels[1:]}, "one entry a document"),
+        (("x", revenue), {"rows": lambda labels: helper(labels) * labels}, "Numba cannot compile <lambda>"),
         (("x", revenue), {"k": 0}, "k must be a whole number from 1 on"),
         (("x y", revenue), {}, "name without spaces"),
         (("", revenue), {}, "name without spaces"),

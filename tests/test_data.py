@@ -91,6 +91,42 @@ def test_saved_data_loads_back_exactly(tmp_path, suffix):
         save_letor(path, ([[1.0]], [1], [3]))
 
 
+@settings(max_examples=300, deadline=None)
+@given(values=st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=8))
+def test_numbers_are_written_in_no_more_digits_than_needed(values, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "written.txt"
+    save_letor(path, ([values], [1], [1]))
+    np.testing.assert_array_equal(load_letor(path).X[0], np.array(values, dtype=np.float32))
+
+    def digits(text):
+        return len(text.partition("e")[0].strip("-").replace(".", "").strip("0"))
+
+    for word, value in zip(path.read_text().split()[2:], values, strict=True):
+        text = word.partition(":")[2]
+        assert np.float32(text) == np.float32(value)
+        assert digits(text) <= digits(str(np.float32(value))) or (abs(value) < 1e9 and value == int(value))
+
+
+@pytest.mark.parametrize("size", [300, 1 << 24])
+def test_query_ids_may_be_text(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(module, "CHUNK_BYTES", size)
+    names = ["WT04-170", "7", "GX000-00-0000000", "é", "8", *(str(number) for number in range(100, 140)), "-3a"]
+    data = lp.data.cubic(queries=len(names), documents=3, features=4)
+    data = RankingData(*data, np.array(names))
+    path = tmp_path / "named.txt"
+    save_letor(path, data)
+    same(load_letor(path), data)
+    numbered = write(tmp_path / "more.txt", "1 qid:8 1:1 # qid:none\n")
+    both = load_letor([path, numbered], sort=True)
+    assert both.query_ids.tolist() == names
+    assert both.group.tolist() == [3 + (name == "8") for name in names]
+    with pytest.raises(lp.LambdaplugError, match="line 1: qid 8 comes again after other queries"):
+        load_letor([path, numbered])
+    for wrong in ("", "a b", "a#b"):
+        with pytest.raises(lp.LambdaplugError, match="query ids without blanks and '#'"):
+            save_letor(path, RankingData(*lp.data.cubic(queries=1, documents=2, features=2), np.array([wrong])))
+
+
 @pytest.fixture
 def small_chunks(monkeypatch):
     monkeypatch.setattr(module, "CHUNK_BYTES", 300)
@@ -127,9 +163,10 @@ def test_chunks_threads_and_scikit_learn_agree(tmp_path):
     [
         ("x qid:1 1:1", r"line 40: expected a label \(a finite number\); got 'x'"),
         ("nan qid:1 1:1", "expected a label"),
-        ("1 1:1", "expected qid: and a whole number after the label; got '1:1'"),
-        ("1", "expected qid: and a whole number after the label; got the end of the line"),
-        ("1 qid:a1 1:1", "expected qid: and a whole number after the label; got 'qid:a1'"),
+        ("1 1:1", "expected qid: and the query's id after the label; got '1:1'"),
+        ("1", "expected qid: and the query's id after the label; got the end of the line"),
+        ("1 qid: 1:1", "expected qid: and the query's id after the label; got 'qid:'"),
+        ("1 qid:a1 1:x", "expected a number as the feature's value; got '1:x'"),
         ("1 qid:9 1", "expected a feature as id:value, such as 3:0.25; got '1'"),
         ("1 qid:9 -1:2", "expected a feature as id:value, such as 3:0.25; got '-1:2'"),
         ("1 qid:9 0:2", "expected feature ids from 1 on; got '0:2'"),

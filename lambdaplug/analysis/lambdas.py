@@ -270,7 +270,8 @@ def count_pairs(objective: Objective, scores: npt.ArrayLike, queries: Queries) -
     documents (``"discrete_bounded"``) has none, and is refused.
     """
     values = vector(scores, "scores")
-    ranking = Ranking(queries, values, {None: queries.rank(values, 1)})
+    order = queries.rank(values, 1)
+    ranking = Ranking(queries, values, dict.fromkeys(objective.cutoffs, order))
     found: dict[str, npt.NDArray[np.int64]] = {}
     for part, tier in _parts(objective, queries):
         counts = np.zeros(len(queries), dtype=np.int64)

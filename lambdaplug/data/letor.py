@@ -1,8 +1,8 @@
 """LETOR text, which is SVMLight with query ids: ``label qid:7 1:0.5 2:0.25 # comment``, one document a line."""
 
 import gzip
-import io
 import os
+import re
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import LambdaplugError
-from ..kernels import LETOR_FAULTS, LETOR_WIDER, get_num_threads, letor_kernel, powers_of_ten, run_tasks
+from ..kernels import (
+    LETOR_FAULTS,
+    LETOR_QUERY,
+    LETOR_WIDER,
+    VALUE_BYTES,
+    get_num_threads,
+    letor_kernel,
+    powers_of_ten,
+    run_tasks,
+    text_kernel,
+)
 from ..rows import sizes_of
 from .ranking import RankingData
 
@@ -23,6 +33,7 @@ FilePath: TypeAlias = str | os.PathLike[str]
 
 CHUNK_BYTES = 1 << 24
 LARGE_BYTES = 50 << 20  # from here on a progress bar is worth its lines
+QUERY_ID = re.compile(rb"^([^#\n]*?[ \t])qid:([^\s#]+)", re.MULTILINE | re.IGNORECASE)
 MOST_FEATURES = 100_000  # a larger id is a mistake more often than a feature: the table has a column for each
 
 
@@ -98,7 +109,8 @@ def load_letor(
 
     The features become the columns of a dense float32 table, feature id 1 the first. There are as many as the widest
     line has, or ``features``. A feature that a line leaves out is ``missing`` (0 as in LETOR; NaN if you say so); a
-    number beyond float32 becomes its largest one. Comments are dropped. The lines of a query must stand together:
+    number beyond float32 becomes its largest one. Query ids are whole numbers; where one is not (``qid:WT04-170``), all are
+    kept as text. Comments are dropped. The lines of a query must stand together:
     ``sort`` brings them together, queries in the order of their first lines. ``progress`` shows a bar (None: where the
     files are large and tqdm is installed).
 
@@ -158,6 +170,7 @@ class _Table(NamedTuple):
     lines: npt.NDArray[np.int64]
     file: Path
     missing: float
+    named: bool  # qid counts the reader's names
 
 
 class _Reader:
@@ -172,6 +185,23 @@ class _Reader:
         self._number, self._line, self._rest, self._seen = 0, 1, b"", 0
         self.width = 64  # columns that the next chunk's table begins with
         self.failed = False
+        self._names: dict[bytes, int] = {}  # of queries whose ids are no numbers
+
+    @property
+    def names(self) -> list[bytes]:
+        return list(self._names)
+
+    def number(self, name: bytes) -> int:
+        """A name's place among all names; threads may ask at once."""
+        known = self._names.get(name)
+        if known is not None:
+            return known
+        with self._turn:
+            return self._names.setdefault(name, len(self._names))
+
+    def numbered(self, text: bytes) -> bytes:
+        """The text with numbers in place of its query ids."""
+        return QUERY_ID.sub(lambda found: b"%bqid:%d" % (found[1], self.number(found[2])), text)
 
     def next(self) -> _Chunk | None:
         with self._turn:
@@ -260,10 +290,19 @@ def _load(paths: list[Path], features: int | None, missing: float, sort: bool, p
             bar.close()
     if faults:  # chunks are handed out in order, so the first fault of the files is among them
         raise faults[min(faults)]
-    return _joined([tables.pop(number) for number in sorted(tables)], paths, features, sort)
+    pieces = [tables.pop(number) for number in sorted(tables)]
+    if any(piece.named for piece in pieces):  # then every id is a text
+        for place, piece in enumerate(pieces):
+            if not piece.named:
+                ids, which = np.unique(piece.qid, return_inverse=True)
+                names = np.array([reader.number(b"%d" % name) for name in ids.tolist()])
+                pieces[place] = piece._replace(qid=names[which])
+    return _joined(pieces, paths, features, sort, reader.names)
 
 
-def _parse(chunk: _Chunk, features: int | None, missing: float, reader: _Reader) -> "_Table | LambdaplugError":
+def _parse(
+    chunk: _Chunk, features: int | None, missing: float, reader: _Reader, named: bool = False
+) -> "_Table | LambdaplugError":
     text = np.frombuffer(chunk.text, dtype=np.uint8)
     lines = chunk.text.count(b"\n")
     labels, qid = np.empty(lines, dtype=np.float32), np.empty(lines, dtype=np.int64)
@@ -285,14 +324,18 @@ def _parse(chunk: _Chunk, features: int | None, missing: float, reader: _Reader)
         X = np.empty((lines, reader.width), dtype=np.float32)
         X[:row, : old.shape[1]] = old[:row]
         X[:row, old.shape[1] :] = missing
+    if status == LETOR_QUERY and not named:
+        return _parse(chunk._replace(text=reader.numbered(chunk.text)), features, missing, reader, named=True)
     if status:
         word = chunk.text[at : at + 200].split(b"\n")[0].split()
         got = repr(word[0].decode("utf-8", "replace")[:40]) if word else "the end of the line"
         return LambdaplugError(f"{chunk.file}, line {line}: expected {LETOR_FAULTS[status]}; got {got}.")
-    return _Table(X[:row, : features or widest], labels[:row], qid[:row], numbers[:row], chunk.file, missing)
+    return _Table(X[:row, : features or widest], labels[:row], qid[:row], numbers[:row], chunk.file, missing, named)
 
 
-def _joined(tables: list[_Table], paths: Sequence[Path], features: int | None, sort: bool) -> RankingData:
+def _joined(
+    tables: list[_Table], paths: Sequence[Path], features: int | None, sort: bool, names: Sequence[bytes]
+) -> RankingData:
     if not sum(len(table.labels) for table in tables):
         raise LambdaplugError(f"load_letor: no document in {', '.join(map(str, paths))}.")
     qid = np.concatenate([table.qid for table in tables])
@@ -303,7 +346,7 @@ def _joined(tables: list[_Table], paths: Sequence[Path], features: int | None, s
     order = None
     if len(ids) < len(group):
         if not sort:
-            raise _scattered(tables, qid, starts, first[run_of])
+            raise _scattered(tables, qid, starts, first[run_of], names)
         order = np.argsort(np.repeat(first[run_of], group), kind="stable")
         labels, qid = labels[order], qid[order]
         group = sizes_of(qid)
@@ -318,13 +361,16 @@ def _joined(tables: list[_Table], paths: Sequence[Path], features: int | None, s
         if table.X.shape[1] < X.shape[1]:
             X[rows, table.X.shape[1] :] = table.missing
         end = rows.start
-    return RankingData(X if order is None else X[order], labels, group, qid[starts])
+    found = qid[starts] if not names else np.array([names[name].decode("utf-8", "replace") for name in qid[starts]])
+    return RankingData(X if order is None else X[order], labels, group, found)
 
 
-def _scattered(tables: Sequence[_Table], qid: Any, starts: Any, first_run: Any) -> LambdaplugError:
+def _scattered(
+    tables: Sequence[_Table], qid: Any, starts: Any, first_run: Any, names: Sequence[bytes]
+) -> LambdaplugError:
     again = int(np.flatnonzero(first_run < np.arange(len(starts)))[0])
     row = int(starts[again])
-    name = int(qid[row])
+    name = names[qid[row]].decode("utf-8", "replace") if names else int(qid[row])
     for table in tables:
         if row < len(table.lines):
             return LambdaplugError(
@@ -338,13 +384,14 @@ def _scattered(tables: Sequence[_Table], qid: Any, starts: Any, first_run: Any) 
 def save_letor(path: FilePath, data: RankingData | Iterable[npt.ArrayLike]) -> None:
     """Write (X, labels, group) as LETOR text, gzipped where the path ends with .gz; it loads back exactly, as float32.
 
-    Every feature is written, in as many digits as float32 needs. Queries without an id of their own are 1, 2, ...
+    Every feature is written, in as many digits as float32 needs. Queries without an id of their own are 1, 2, ...;
+    ``query_ids`` may be numbers or text.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "data.txt"
     >>> save_letor(path, ([[0.1, 0]], [2], [1]))
     >>> path.read_text()
-    '2 qid:1 1:0.1 2:0.0\\n'
+    '2 qid:1 1:0.1 2:0\\n'
     """
     X, labels, group = (np.asarray(part) for part in data)
     X, labels = X.astype(np.float32, copy=False), labels.astype(np.float32, copy=False)
@@ -359,18 +406,25 @@ def save_letor(path: FilePath, data: RankingData | Iterable[npt.ArrayLike]) -> N
         raise LambdaplugError(f"save_letor: query {int(np.argmin(group))} has no document, and so no line to write.")
     if not np.isfinite(labels).all():
         raise LambdaplugError("save_letor: expected finite labels.")
-    prefixes = [f"{feature}:" for feature in range(1, X.shape[1] + 1)]
-    names = np.repeat(ids, group)
+    names = _words(ids)
+    query = np.repeat(np.arange(len(ids)), group)
     packed = str(os.fspath(path)).endswith(".gz")
+    line = VALUE_BYTES * (X.shape[1] + 2) + names.shape[1]
+    step = max(1, CHUNK_BYTES // line)
+    text = np.empty(line * min(step, len(X)), dtype=np.uint8)
+    X, labels = np.ascontiguousarray(X), np.ascontiguousarray(labels)
     with gzip.open(path, "wb", compresslevel=6) if packed else open(path, "wb") as file:
-        text = io.TextIOWrapper(file, encoding="ascii", newline="\n")
-        for low in range(0, len(X), 4096):
-            rows = slice(low, low + 4096)
-            words = X[rows].astype(str).tolist()
-            starts = zip(labels[rows].astype(str).tolist(), names[rows].tolist(), words, strict=True)
-            text.writelines(
-                f"{label.removesuffix('.0')} qid:{name} {' '.join(map(str.__add__, prefixes, row))}\n"
-                for label, name, row in starts
-            )
-        text.flush()
-        text.detach()
+        for low in range(0, len(X), step):
+            rows = low, min(low + step, len(X))
+            end = text_kernel()(X, labels, query, names, *rows, powers_of_ten(), text)
+            file.write(text[:end].data)
+
+
+def _words(ids: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Query ids as they stand in a file: a row of bytes each, zeros after it."""
+    words = [str(name).encode() for name in ids.tolist()]
+    for word in words:
+        if not word or b"#" in word or b"\0" in word or len(word.split()) != 1 or word != word.strip():
+            raise LambdaplugError(f"save_letor: expected query ids without blanks and '#', got {word.decode()!r}.")
+    table = np.array(words, dtype=bytes)
+    return table.view(np.uint8).reshape(len(words), table.dtype.itemsize)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,13 @@ __all__ = ["RankingData"]
 class RankingData:
     """Rows in queries: features, labels, and the number of documents of each query; unpacks into these three.
 
-    ``query_ids`` are the queries' names in the file they came from, one a query; None for generated data.
+    ``query_ids`` are the queries' names in the file they came from, numbers or text, one a query; None for generated data.
     """
 
     X: npt.NDArray[np.float32]
     labels: npt.NDArray[np.float32]
     group: npt.NDArray[np.int64]
-    query_ids: npt.NDArray[np.int64] | None = None
+    query_ids: npt.NDArray[Any] | None = None
 
     def __iter__(self) -> Iterator[npt.NDArray[np.generic]]:
         return iter((self.X, self.labels, self.group))

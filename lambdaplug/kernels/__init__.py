@@ -14,7 +14,7 @@ from .constructions import (
     place_kernel,
 )
 from .finishing import finish_kernel, shape_kernel
-from .measuring import expected_kernel, norm_kernel, swap_kernel, tied_value_kernel, value_kernel
+from .measuring import expected_kernel, norm_kernel, sort_stretch, swap_kernel, tied_value_kernel, value_kernel
 from .pairs import (
     FAST_SPREAD,
     FLOAT32_ROWS,
@@ -31,7 +31,7 @@ from .pairs import (
     stage_ranked_kernel,
     wide_kernel,
 )
-from .parsing import LETOR_FAULTS, LETOR_WIDER, letor_kernel, powers_of_ten
+from .parsing import LETOR_FAULTS, LETOR_QUERY, LETOR_WIDER, VALUE_BYTES, letor_kernel, powers_of_ten, text_kernel
 from .perturbing import move_kernel, sign_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
 from .projecting import gather_kernel, scatter_kernel
@@ -44,6 +44,7 @@ __all__ = [
     "FLOAT64_ROWS",
     "GRADED",
     "LETOR_FAULTS",
+    "LETOR_QUERY",
     "LETOR_WIDER",
     "LIST_PADDING",
     "LIST_ROWS",
@@ -52,6 +53,7 @@ __all__ = [
     "POSITION_ROWS",
     "RANKED",
     "TABLE_SIZE",
+    "VALUE_BYTES",
     "WIDE",
     "PairDelta",
     "PairShape",
@@ -88,9 +90,11 @@ __all__ = [
     "shape_kernel",
     "sign_kernel",
     "smooth_kernel",
+    "sort_stretch",
     "stage_graded_kernel",
     "stage_ranked_kernel",
     "swap_kernel",
+    "text_kernel",
     "tied_value_kernel",
     "top_kernel",
     "try_compiling",

@@ -1,9 +1,9 @@
 """Pairs of documents and what swapping each would change, for any form of delta; and documents moved to their place.
 
 The pairwise kernel of ``pairs`` is made for measures whose delta has one form, and for all pairs. This one takes the
-delta as a function of two ranks, a floor under it and a window around each document. It works row by row: first what
-each pair of document i with those below it weighs, in float64, then their forces, in float32, so that the second loop
-becomes packed instructions whatever the delta is. What is said there about float32 holds here.
+delta as a function of two ranks, a floor under it and a window around each document. It works by rows: first what each
+pair of a document with those below it weighs, in float64, then their forces, in float32, so that the second loop becomes
+packed instructions whatever the delta is. What is said there about float32 holds here.
 """
 
 import functools
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .compiling import REDUCE, compile_kernel, inlinable, load, sources_stamp
+from .pairs import exponential, log_scale, nearness
 
 __all__ = [
     "LIST_PADDING",
@@ -27,12 +28,15 @@ __all__ = [
 ]
 
 LIST_ROWS = 10  # float64: gain, upper, lower, scale | score, grade, weight, tier | gradient, hessian
-LIST_ROWS32 = 5  # float32: exp, grade | what the pair weighs, gradient, hessian
+LIST_ROWS32 = 6  # float32: exp, grade | what the pairs of two rows weigh, gradient, hessian
 LIST_PADDING = 8  # float32 lanes of a 256-bit register: the loop's remainder runs on padding instead of one by one
 ROW_BLOCK = 128
 COLUMN_BLOCK = np.uint64(512)
 ONE = np.uint64(1)
 LANES = np.uint64(LIST_PADDING - 1)
+NATURAL = np.uint64(
+    0x7FFFFFFF
+)  # a rank so masked is not negative, and LLVM sees it: no choice whether to count from the end
 
 
 class PairDelta(NamedTuple):
@@ -50,10 +54,11 @@ class PairDelta(NamedTuple):
 
 @functools.cache
 def list_kernel() -> Callable[..., int]:
-    """``kernel(scores, grade, weight, tier, sigma, spread, offsets, first, last, order, rows, fast, wide) -> wide ones``.
+    """``kernel(scores, grade, weight, tier, weighed, sigma, spread, offsets, first, last, order, ...) -> wide ones``.
 
     Queries as ranked lists: fills what the pair kernels only read; a kernel of its own, so that they can promise that
-    (see ``load``). ``weight`` and ``tier`` may be empty. ``wide``: queries whose scores spread over more than ``spread``.
+    (see ``load``). ``weight`` and ``tier`` may be empty; ``weighed``: the fast kernel wants them. ``wide``: queries whose
+    scores spread over more than ``spread``.
     """
     stamp = sources_stamp()
 
@@ -62,6 +67,7 @@ def list_kernel() -> Callable[..., int]:
         grade: Any,
         weight: Any,
         tier: Any,
+        weighed: bool,
         sigma: float,
         spread: float,
         offsets: Any,
@@ -79,24 +85,34 @@ def list_kernel() -> Callable[..., int]:
             n = offsets[query + 1] - start
             low = start - offsets[first]
             padded = low + LIST_PADDING * (query - first)
+            ranked, score = order[start : start + n], rows[4, low : low + n]
+            powers, grade32 = fast[0, padded:], fast[1, padded:]
             for r in range(n):
-                row = start + order[start + r]
-                rows[4, low + r] = scores[row]
-                rows[5, low + r] = grade[row]
-                rows[6, low + r] = weight[row] if weight.size > 0 else 1.0
-                rows[7, low + r] = tier[row] if tier.size > 0 else 0.0
-                fast[0, padded + r] = np.exp(sigma * (scores[row] - scores[start + order[start]]))
-                fast[1, padded + r] = grade[row]
+                score[r] = scores[start + ranked[r]]
+            for r in range(n):
+                rows[5, low + r] = grade[start + ranked[r]]
+            top = score[0] if n > 0 else 0.0
+            beyond = 0
+            for r in range(n):
+                beyond += not sigma * (top - score[r]) <= spread
+            wide[query - first] = beyond > 0
+            count += 1 if beyond > 0 else 0
+            if weighed or beyond > 0:
+                for r in range(n):
+                    rows[6, low + r] = weight[start + ranked[r]] if weight.size > 0 else 1.0
+                    rows[7, low + r] = tier[start + ranked[r]] if tier.size > 0 else 0.0
+            for r in range(n):
+                powers[r] = exponential(max(sigma * (score[r] - top), -80.0))
+            for r in range(n):
+                grade32[r] = rows[5, low + r]
             for to in range(padded + n, padded + n + LIST_PADDING):
                 fast[0, to] = 1.0
                 fast[1, to] = np.nan  # neither above nor below any grade: no force
                 fast[2, to] = 0.0
-            range_of_scores = sigma * (rows[4, low] - rows[4, low + n - 1]) if n > 0 else 0.0
-            wide[query - first] = not range_of_scores <= spread
-            count += 1 if wide[query - first] else 0
+                fast[3, to] = 0.0
         return count
 
-    return compile_kernel(kernel)
+    return compile_kernel(kernel, fastmath={"nsz", "contract"})
 
 
 @functools.cache
@@ -104,7 +120,9 @@ def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]
     """Forces and hessians of the pairs of ``wide`` queries, in float64.
 
     ``rows`` and ``cuts`` come from the swap kernel, ``rows`` and ``wide`` from the list kernel; ``frozen`` is ``rows`` once
-    more, not writeable. Of a query's pairs at most ``window`` ranks apart, each weighs |delta|, but at least ``floor``.
+    more, not writeable. Of a query's pairs at most ``window`` ranks apart, each weighs |delta|, but at least ``floor``;
+    with a ``near`` above 0, divided by that plus the distance of the scores. ``summed``: a query is scaled by
+    log2(1 + S)/S, S its summed force.
     ``counts``, one a query or empty: how many weigh anything. Returns the first query with a result that is not finite,
     or -1.
     """
@@ -116,9 +134,11 @@ def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]
     def kernel(
         sigma: float,
         shift: float,
+        near: float,
         coefficient: float,
         floor: float,
         window: int,
+        summed: bool,
         norm: Any,
         offsets: Any,
         first: int,
@@ -150,6 +170,8 @@ def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]
                 hessian64[r] = 0.0
             state = begin(ranked, still, rows[1, low:high], rows[2, low:high], rows[3, low:high])
             count = 0
+            total = 0.0  # of the forces, where they are summed
+            apart = nearness(near, rows[4], low, n)
             for i in range(n - 1 if least > 0.0 else cut):
                 for j in range(i + 1, min(n, i + 1 + window)):
                     better = grade[i] > grade[j]
@@ -161,8 +183,11 @@ def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]
                         continue
                     count += 1
                     size *= weight[i] * weight[j]
+                    if near > 0.0:
+                        size /= apart + abs(score[i] - score[j])
                     margin = sigma * (score[i] - score[j])
                     push, bend = cost64(margin if better else -margin, shift)
+                    total += push * size
                     push *= size if better else -size
                     bend *= size
                     gradient64[i] -= push
@@ -173,7 +198,7 @@ def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]
                 counts[query] = count
             if not give_back(
                 order[start : start + n],
-                coefficient * norm[query] * sigma,
+                coefficient * norm[query] * sigma * (log_scale(2.0 * norm[query] * sigma * total) if summed else 1.0),
                 sigma,
                 gradient64,
                 hessian64,
@@ -187,8 +212,13 @@ def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]
 
 
 @functools.cache
-def fast_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> Callable[..., int]:
-    """The same for the other queries, in float32 from ``fast``; ``plain``: without weights and tiers."""
+def fast_pairs_kernel(
+    pair: PairDelta, cost: Callable[..., tuple[float, float]], shifted: bool, summed: bool
+) -> Callable[..., int]:
+    """The same for the other queries and all their pairs, in float32 from ``fast``; ``plain``: without weights and tiers.
+
+    Two rows at a time, as in ``pairs``. ``shifted``: the cost has a parameter.
+    """
     begin = inlinable(pair.begin)
     delta = inlinable(pair.delta)
     costly = pair.costly
@@ -199,9 +229,9 @@ def fast_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]])
         plain: bool,
         sigma: float,
         shift: float,
+        near: float,
         coefficient: float,
         floor: float,
-        window: int,
         norm: Any,
         offsets: Any,
         first: int,
@@ -216,8 +246,7 @@ def fast_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]])
         hessian: Any,
     ) -> int:
         _ = stamp
-        zero = np.float32(0.0)
-        shift32 = np.float32(shift)
+        zero, one, shift32 = np.float32(0.0), np.float32(1.0), np.float32(shift)
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
@@ -230,11 +259,13 @@ def fast_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]])
             floor32 = least if plain else zero
             end = n - 1 if least > zero else cut
             ranked, still = rows[0, low:high], frozen[0, low:high]
-            grade, weight, tier = rows[5, low:high], rows[6, low:high], rows[7, low:high]
+            score, grade, weight, tier = rows[4, low:high], rows[5, low:high], rows[6, low:high], rows[7, low:high]
             gradient64, hessian64 = rows[8, low:high], rows[9, low:high]
+            apart = nearness(near, rows[4], low, n)
             padded = low + LIST_PADDING * (query - first)
-            exponential, grade32 = fast[0, padded:], fast[1, padded:]
-            size32, gradient32, hessian32 = fast[2, padded:], fast[3, padded:], fast[4, padded:]
+            powers, grade32 = fast[0, padded:], fast[1, padded:]
+            size_of_i, size_of_k = fast[2, padded:], fast[3, padded:]
+            gradient32, hessian32 = fast[4, padded:], fast[5, padded:]
             for r in range(n):
                 gradient64[r] = 0.0
                 hessian64[r] = 0.0
@@ -242,45 +273,85 @@ def fast_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]])
                 gradient32[r] = zero
                 hessian32[r] = zero
             state = begin(ranked, still, rows[1, low:high], rows[2, low:high], rows[3, low:high])
-            for i in range(end):
-                stop = min(n, i + 1 + window)
-                j = i + 1
-                while j < stop:  # not a range, of whose numbers LLVM does not see that they are not negative
-                    ordered = not costly or grade[i] > grade[j] or grade[i] < grade[j]
-                    size32[j] = abs(delta(ranked, still, state, i, j)) if i < cut and ordered else zero
-                    j += 1
-                if not plain:
-                    for j in range(i + 1, stop):
-                        size = size32[j]
-                        size = (least if size < least else size) * weight[i] * weight[j]
-                        size32[j] = size if tier[i] == tier[j] else 0.0
-                for j in range(stop, min(stop + LIST_PADDING, n)):
-                    size32[j] = zero  # a window's padding is other documents
-                e_i, grade_i = load(exponential, np.uint64(i)), load(grade32, np.uint64(i))
-                column, edge = np.uint64(i + 1), np.uint64(stop)
+            total = 0.0  # of the forces, where they are summed
+            edge = np.uint64(n)
+            for i in range(0, end, 2):
+                k = i + 1
+                for row in range(i, k + 1):
+                    sizes = size_of_i if row == i else size_of_k
+                    sizes[k] = zero  # of k and itself
+                    acts = row < cut
+                    below = np.uint64(row + 1)
+                    for u in range(below, edge):
+                        j = np.int64(u & NATURAL)
+                        ordered = not costly or grade[row] > grade[j] or grade[row] < grade[j]
+                        sizes[u] = abs(delta(ranked, still, state, row, j)) if acts and ordered else zero
+                    if not plain:
+                        for u in range(below, edge):
+                            size = sizes[u]
+                            size = (least if size < least else size) * weight[row] * weight[u]
+                            sizes[u] = size if tier[row] == tier[u] else 0.0
+                        if near > 0.0:
+                            for u in range(below, edge):
+                                sizes[u] /= apart + abs(score[row] - score[u])
+                at, to = np.uint64(i), np.uint64(k)
+                e_i, grade_i, e_k, grade_k = (
+                    load(powers, at),
+                    load(grade32, at),
+                    load(powers, to),
+                    load(grade32, to),
+                )
+                floor_k = floor32 if k < end else zero
+                gradient_i = gradient_k = hessian_i = hessian_k = 0.0
+                column = to
                 while column < edge:
                     length = min(COLUMN_BLOCK, edge - column)
-                    gradient_sum = zero
-                    hessian_sum = zero
+                    sum_i = sum_k = bend_i = bend_k = force = zero
                     for j in range(column, column + ((length + LANES) & ~LANES)):
-                        e_j, grade_j = load(exponential, j), load(grade32, j)
-                        better = grade_i > grade_j
-                        weighs = size32[j]
-                        weighs = floor32 if weighs < floor32 else weighs
-                        weighs = weighs if better or grade_i < grade_j else zero
-                        over, under = (e_i if better else e_j) * shift32, e_j if better else e_i
-                        force, curvature = cost32(over, under, np.float32(1.0) / (over + under))
-                        force *= weighs
-                        curvature *= force
-                        force = force if better else -force
-                        gradient_sum -= force
-                        hessian_sum += curvature
-                        gradient32[j] += force
-                        hessian32[j] += curvature
-                    gradient64[i] += gradient_sum
-                    hessian64[i] += hessian_sum
+                        e_j, grade_j = load(powers, j), load(grade32, j)
+                        better_i, better_k = grade_i > grade_j, grade_k > grade_j
+                        size_i, size_k = size_of_i[j], size_of_k[j]
+                        size_i = floor32 if size_i < floor32 else size_i
+                        size_k = floor_k if size_k < floor_k else size_k
+                        size_i = size_i if better_i or grade_i < grade_j else zero
+                        size_k = size_k if better_k or grade_k < grade_j else zero
+                        high_i, low_i = e_i if better_i else e_j, e_j if better_i else e_i
+                        high_k, low_k = e_k if better_k else e_j, e_j if better_k else e_k
+                        if shifted:  # with the parameter, the product of two totals could overflow
+                            high_i *= shift32
+                            high_k *= shift32
+                            inverse_i, inverse_k = one / (high_i + low_i), one / (high_k + low_k)
+                        else:
+                            total_i, total_k = e_i + e_j, e_k + e_j
+                            inverse = one / (total_i * total_k)
+                            inverse_i, inverse_k = inverse * total_k, inverse * total_i
+                        push_i, curve_i = cost32(high_i, low_i, inverse_i)
+                        push_k, curve_k = cost32(high_k, low_k, inverse_k)
+                        push_i *= size_i
+                        push_k *= size_k
+                        curve_i *= push_i
+                        curve_k *= push_k
+                        if summed:
+                            force += push_i + push_k
+                        push_i = push_i if better_i else -push_i
+                        push_k = push_k if better_k else -push_k
+                        sum_i -= push_i
+                        sum_k -= push_k
+                        bend_i += curve_i
+                        bend_k += curve_k
+                        gradient32[j] += push_i + push_k
+                        hessian32[j] += curve_i + curve_k
+                    gradient_i += sum_i
+                    gradient_k += sum_k
+                    hessian_i += bend_i
+                    hessian_k += bend_k
+                    total += force
                     column += length
-                if (i + 1) % ROW_BLOCK == 0 or i + 1 == end:
+                gradient64[i] += gradient_i
+                gradient64[k] += gradient_k
+                hessian64[i] += hessian_i
+                hessian64[k] += hessian_k
+                if (i + 2) % ROW_BLOCK == 0 or i + 2 >= end:
                     for j in range(n):
                         gradient64[j] += gradient32[j]
                         hessian64[j] += hessian32[j]
@@ -288,7 +359,7 @@ def fast_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]])
                         hessian32[j] = zero
             if not give_back(
                 order[start : start + n],
-                coefficient * norm[query] * sigma,
+                coefficient * norm[query] * sigma * (log_scale(2.0 * norm[query] * sigma * total) if summed else 1.0),
                 sigma,
                 gradient64,
                 hessian64,
@@ -337,7 +408,7 @@ def delta_kernel(pair: PairDelta) -> Callable[..., None]:
 def place_kernel(value: Callable[..., float]) -> Callable[..., int]:
     """Each document moved to its ideal place; see the arguments in ``DiscreteBounded.accumulate``.
 
-    ``ranked`` and ``moved`` are scratch as long as the longest query. Returns the first query with a result that is
+    ``ranked``, ``moved`` and ``forces`` are scratch as long as the longest query. Returns the first query with a result that is
     not finite, or -1.
     """
     measured = inlinable(value)
@@ -353,12 +424,14 @@ def place_kernel(value: Callable[..., float]) -> Callable[..., int]:
         tier: Any,
         bound: float,
         coefficient: float,
+        summed: bool,
         offsets: Any,
         first: int,
         last: int,
         order: Any,
         ranked: Any,
         moved: Any,
+        forces: Any,
         gradient: Any,
         hessian: Any,
     ) -> int:
@@ -372,9 +445,11 @@ def place_kernel(value: Callable[..., float]) -> Callable[..., int]:
                 ranked[r] = gain[start + order[start + r]]
                 moved[r] = ranked[r]
             now = measured(moved[:n], discount, k)
+            total = 0.0
             for r in range(n):
                 row = start + order[start + r]
                 mine = grade[row]
+                forces[r] = 0.0
                 if np.isnan(mine):
                     continue
                 # How many of those it competes with belong above it ...
@@ -409,9 +484,14 @@ def place_kernel(value: Callable[..., float]) -> Callable[..., int]:
                 change = abs(measured(moved[:n], discount, k) - now) * norm[query]
                 if not np.isfinite(change):
                     return int(query)
-                force = min(change, bound) * (weight[row] if weight.size > 0 else 1.0) * coefficient
-                gradient[row - offsets[first]] += -force if place < r else force
-                hessian[row - offsets[first]] += force
+                force = min(change, bound) * (weight[row] if weight.size > 0 else 1.0)
+                forces[r] = -force if place < r else force
+                total += force
+            unit = coefficient * (log_scale(total) if summed else 1.0)
+            for r in range(n):
+                to = start + order[start + r] - offsets[first]
+                gradient[to] += unit * forces[r]
+                hessian[to] += unit * abs(forces[r])
         return -1
 
     return compile_kernel(kernel)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .compiling import compile_kernel, inlinable, line, load, sources_stamp
 
-__all__ = ["expected_kernel", "norm_kernel", "swap_kernel", "tied_value_kernel", "value_kernel"]
+__all__ = ["expected_kernel", "norm_kernel", "sort_stretch", "swap_kernel", "tied_value_kernel", "value_kernel"]
 
 
 @functools.cache
@@ -42,7 +42,7 @@ def _per_query(function: Callable[..., float]) -> Callable[..., None]:
 
 
 @inlinable
-def _sort(values: Any, low: int, high: int, descending: bool) -> None:
+def sort_stretch(values: Any, low: int, high: int, descending: bool) -> None:
     """Sort a stretch in place, NaN as the lowest; by insertion over falling gaps, which needs no memory."""
     gap = 1
     while gap < (high - low) // 3:
@@ -81,7 +81,7 @@ def _rank_ties(
         for r in range(low, high):
             ends[r] = high
         if high - low > 1:
-            _sort(ranked, low, high, descending)
+            sort_stretch(ranked, low, high, descending)
         low = high
 
 

@@ -1,4 +1,4 @@
-"""Text of ranking data into arrays: ``label qid:7 1:0.5 2:0.25 # comment``, one document a line."""
+"""Text of ranking data into arrays and back: ``label qid:7 1:0.5 2:0.25 # comment``, one document a line."""
 
 import functools
 from collections.abc import Callable
@@ -10,18 +10,21 @@ import numpy.typing as npt
 
 from .compiling import compile_kernel, inlinable, sources_stamp
 
-__all__ = ["LETOR_FAULTS", "LETOR_WIDER", "letor_kernel", "powers_of_ten"]
+__all__ = ["LETOR_FAULTS", "LETOR_QUERY", "LETOR_WIDER", "VALUE_BYTES", "letor_kernel", "powers_of_ten", "text_kernel"]
 
 LETOR_WIDER = -1  # a feature id beyond the table's columns: make it wider and go on with the line
 LABEL, QUERY, FEATURE, ZERO, RISING, VALUE = range(1, 7)
 LETOR_FAULTS = {
     LABEL: "a label (a finite number)",
-    QUERY: "qid: and a whole number after the label",
+    QUERY: "qid: and the query's id after the label",
     FEATURE: "a feature as id:value, such as 3:0.25",
     ZERO: "feature ids from 1 on",
     RISING: "feature ids in rising order, each once",
     VALUE: "a number as the feature's value",
 }
+
+LETOR_QUERY = QUERY
+VALUE_BYTES = 48  # of an id, a colon, a number and a blank, at most
 
 LOWEST_POWER, HIGHEST_POWER = -70, 40  # float32 ends at about 1e-45 and 3e38, a mantissa has up to 18 digits
 LARGEST = float(np.finfo(np.float32).max)
@@ -240,5 +243,119 @@ def letor_kernel() -> Callable[..., tuple[int, int, int, int, int]]:
             at += 1
             line += 1
         return 0, at, row, line, widest
+
+    return compile_kernel(kernel)
+
+
+@inlinable
+def _put_whole(text: Any, at: int, value: int, digits: int) -> int:
+    """A whole number in at least so many digits; returns where it ends."""
+    width = 1
+    rest = value // 10
+    while rest > 0:
+        width += 1
+        rest //= 10
+    width = max(width, digits)
+    for place in range(at + width - 1, at - 1, -1):
+        text[place] = ZERO_DIGIT + value % 10
+        value //= 10
+    return at + width
+
+
+@inlinable
+def _rounded(value: float, power: int, powers: Any) -> int:
+    """value * 10^power to the nearest whole number."""
+    if power > HIGHEST_POWER:
+        value *= powers[0, HIGHEST_POWER - LOWEST_POWER]
+        power -= HIGHEST_POWER
+    if -22 <= power < 0:
+        return int(np.rint(value / powers[0, -power - LOWEST_POWER]))
+    return int(np.rint(value * powers[0, power - LOWEST_POWER]))
+
+
+@inlinable
+def _put_number(text: Any, at: int, number: Any, powers: Any) -> int:
+    """The shortest digits that ``_number`` reads back as this float32; returns where they end."""
+    if np.isnan(number):
+        text[at], text[at + 1], text[at + 2] = NAN
+        return at + 3
+    if np.signbit(number):
+        text[at] = MINUS
+        at += 1
+    if np.isinf(number):
+        text[at], text[at + 1], text[at + 2] = INF
+        return at + 3
+    value = abs(float(number))
+    if value == 0.0:
+        text[at] = ZERO_DIGIT
+        return at + 1
+    if value < 1e9 and value == np.floor(value):  # the most usual numbers of all
+        return _put_whole(text, at, int(value), 1)
+    exponent = int(np.floor(np.log10(value)))  # of the first digit, or one beside it
+    # One more digit never makes it worse: search for how many are enough. Nine always are, and one for the exponent.
+    fewest, most = 1, 10
+    while fewest < most:
+        digits = (fewest + most) // 2
+        mantissa = _rounded(value, digits - 1 - exponent, powers)
+        if np.float32(_scaled(mantissa, exponent + 1 - digits, digits, powers)) == np.float32(value):
+            most = digits
+        else:
+            fewest = digits + 1
+    mantissa = _rounded(value, most - 1 - exponent, powers)
+    power = exponent + 1 - most
+    while mantissa % 10 == 0:
+        mantissa //= 10
+        power += 1
+    if -13 <= power <= 0:
+        whole, unit = mantissa, 1
+        for _ in range(-power):
+            whole //= 10
+            unit *= 10
+        at = _put_whole(text, at, whole, 1)
+        if power < 0:
+            text[at] = POINT
+            at = _put_whole(text, at + 1, mantissa - whole * unit, -power)
+        return at
+    at = _put_whole(text, at, mantissa, 1)
+    text[at] = LOWER_E
+    at += 1
+    if power < 0:
+        text[at] = MINUS
+        at += 1
+    return _put_whole(text, at, abs(power), 1)
+
+
+@functools.cache
+def text_kernel() -> Callable[..., int]:
+    """``kernel(X, labels, query, names, first, last, powers, text) -> bytes``: these rows as lines.
+
+    ``query[row]`` is the row of ``names`` that holds its query's id, in bytes, zeros after it. ``text`` has room for
+    ``VALUE_BYTES`` each for a row's label, qid and features, and for its name.
+    """
+    stamp = sources_stamp()
+
+    def kernel(X: Any, labels: Any, query: Any, names: Any, first: int, last: int, powers: Any, text: Any) -> int:
+        _ = stamp
+        at = 0
+        for row in range(first, last):
+            at = _put_number(text, at, labels[row], powers)
+            text[at] = SPACE
+            for letter in range(3):
+                text[at + 1 + letter] = QID[letter]
+            text[at + 4] = COLON
+            at += 5
+            for letter in names[query[row]]:
+                if letter == 0:
+                    break
+                text[at] = letter
+                at += 1
+            for column in range(X.shape[1]):
+                text[at] = SPACE
+                at = _put_whole(text, at + 1, column + 1, 1)
+                text[at] = COLON
+                at = _put_number(text, at + 1, X[row, column], powers)
+            text[at] = NEWLINE
+            at += 1
+        return at
 
     return compile_kernel(kernel)

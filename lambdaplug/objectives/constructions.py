@@ -19,6 +19,7 @@ from ..costs import Cost
 from ..custom import Custom
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import (
+    FAST_SPREAD,
     LIST_PADDING,
     LIST_ROWS,
     LIST_ROWS32,
@@ -46,7 +47,6 @@ __all__ = [
 ]
 
 POINT = 0.01  # of a measure whose best value is 1
-FAST_SPREAD = 80.0  # exp(-80) is a normal float32; queries whose scores spread further are worked out in float64
 BRUTE_FORCE_WORK = 200**3  # label reads for one query's swaps, above which a warning is in place
 NO_COUNTS = np.empty(0, dtype=np.int64)
 
@@ -68,6 +68,10 @@ class Construction(abc.ABC):
     def cutoff(self, measure: Measure) -> int | None:
         """The rank below which nothing acts, for the balance of work."""
         return measure.cutoff
+
+    def ranks(self, measure: Measure) -> int | None:  # noqa: ARG002
+        """How many of the top ranks it must know; None = all."""
+        return None
 
     @abc.abstractmethod
     def accumulate(
@@ -110,6 +114,9 @@ class RankNetWeightPairs(Construction):
         """The least |dM| of a pair."""
         return 0.0
 
+    def ranks(self, measure: Measure) -> int | None:
+        return measure.cutoff if self.reach is None else None
+
     def formulas(self, cost: Cost) -> tuple[Callable[..., Any], Callable[..., Any], float]:
         """The pair's cost as the kernel wants it: its fast and its exact formula, and their parameter."""
         return cost.fast, cost.exact, cost.shift
@@ -142,17 +149,22 @@ class RankNetWeightPairs(Construction):
         if isinstance(measure, Custom) and measure.brute_force:
             _warn_of_work(queries, measure, reach)
         sigma, delta = objective.sigma, measure.pair_delta()
-        ranked: tuple[Any, ...] = queries.offsets, task.first, task.last, ranking.orders[None]
-        swap_kernel(measure.swap_rows())(gain, discount, k, norm, *ranked, rows, cuts)
+        ranked: tuple[Any, ...] = queries.offsets, task.first, task.last, ranking.orders[self.ranks(measure)]
+        measure.run(swap_kernel(measure.swap_rows()), gain, discount, k, norm, *ranked, rows, cuts)
         spread = -1.0 if exact else FAST_SPREAD
-        exact_ones = list_kernel()(ranking.scores, grade, weight, tier, sigma, spread, *ranked, rows, fast, wide)
-        pairs: tuple[Any, ...] = sigma, shift, coefficient, self.least, reach, norm, *ranked, cuts, wide, rows, frozen
+        plain = weight.size == tier.size == 0 and objective.cost.distance == 0.0
+        given: tuple[Any, ...] = ranking.scores, grade, weight, tier, not plain
+        exact_ones = list_kernel()(*given, sigma, spread, *ranked, rows, fast, wide)
+        near, summed = objective.cost.distance, objective.log
+        pairs: tuple[Any, ...] = sigma, shift, near, coefficient, self.least
+        lists: tuple[Any, ...] = norm, *ranked, cuts, wide, rows, frozen
         query = -1
         if exact_ones < count:
-            kernel = fast_pairs_kernel(delta, fast_cost)
-            query = measure.run(kernel, weight.size == tier.size == 0, *pairs, fast, gradient, hessian)
+            kernel = fast_pairs_kernel(delta, fast_cost, shift != 1.0, summed)
+            query = measure.run(kernel, plain, *pairs, *lists, fast, gradient, hessian)
         if exact_ones > 0 and query < 0:
-            query = measure.run(exact_pairs_kernel(delta, exact_cost), *pairs, gradient, hessian, counts)
+            kernel = exact_pairs_kernel(delta, exact_cost)
+            query = measure.run(kernel, *pairs, reach, summed, *lists, gradient, hessian, counts)
         _check(objective, query, "exchanging two documents")
 
 
@@ -273,7 +285,7 @@ class DiscreteBounded(Construction):
         queries, measure = ranking.queries, objective.measure
         gain, grade, norm, discount, k = objective.prepared(queries)
         weight = EMPTY if queries.document_weight is None else queries.document_weight
-        lists = scratch.array("moved", 2, int(queries.sizes.max(initial=0)))
+        lists = scratch.array("moved", 3, int(queries.sizes.max(initial=0)))
         query = measure.run(
             place_kernel(measure.value),
             gain,
@@ -285,12 +297,14 @@ class DiscreteBounded(Construction):
             tier,
             POINT * self.bound,
             coefficient,
+            objective.log,
             queries.offsets,
             task.first,
             task.last,
             ranking.orders[None],
             lists[0],
             lists[1],
+            lists[2],
             gradient,
             hessian,
         )

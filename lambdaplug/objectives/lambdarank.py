@@ -101,11 +101,6 @@ class LambdaRank(Objective):
             raise LambdaplugError(f"{self.cost!r} has no second derivative to divide by: use step='gradient'.")
         self.std, self.unit = self.normalize == "std", self.step == "gradient"
         self.log = self.normalize == "log"
-        if (self.log or self.cost.distance > 0.0) and not self.staged:
-            raise LambdaplugError(
-                "normalize='log' and RankNet(distance=...) act on the pairs of a built-in measure with the default "
-                f"construction, got {self.measure!r} with {self.construction!r}."
-            )
         self.ignore_zero = bool(ignore_zero)
 
     def __repr__(self) -> str:
@@ -128,7 +123,7 @@ class LambdaRank(Objective):
 
     @property
     def cutoffs(self) -> frozenset[int | None]:
-        return frozenset([self.measure.cutoff if self.staged else None])
+        return frozenset([self.construction.ranks(self.measure)])
 
     @property
     def staged(self) -> bool:
@@ -216,7 +211,7 @@ class LambdaRank(Objective):
         marks = scratch.array("marks", 2, count, np.int64)
         spread = -1.0 if ranking.exact else FAST_SPREAD
         ranked: tuple[Any, ...] = (queries.offsets, first, last, ranking.orders[measure.cutoff])
-        swap_kernel(measure.swap_rows())(gain, discount, k, norm, *ranked, rows, marks[0])
+        measure.run(swap_kernel(measure.swap_rows()), gain, discount, k, norm, *ranked, rows, marks[0])
         marks[1] = 0
         flags, staged = (shape.fine, shape.distanced, weight), (self.sigma, spread, *ranked, marks, rows, fast, places)
         present = RANKED
