@@ -1,14 +1,16 @@
-"""XGBoost: reading a DMatrix, and a ranker that takes lambdaplug's objectives and metrics."""
+"""XGBoost: reading a DMatrix, batches for one larger than memory, a ranker that takes lambdaplug's objectives."""
 
 import functools
 import json
 import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xgboost as xgb
 
+from ..data import whole_queries
 from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..objectives import Objective
@@ -18,7 +20,7 @@ from .callback import Callback, with_callback
 from .calling import calling, introduce
 from .recorder import Recorder
 
-__all__ = ["XGBRanker", "read"]
+__all__ = ["XGBDataIter", "XGBRanker", "read"]
 
 Raw = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
@@ -85,6 +87,54 @@ def _maximise(names: list[str]) -> None:
         watches_ours = isinstance(stopping, xgb.callback.EarlyStopping) and stopping.metric_name in (None, *names)
         if watches_ours and stopping.maximize is None:
             stopping.maximize = True
+
+
+class XGBDataIter(xgb.DataIter):  # type: ignore[misc]
+    """Batches for ``xgb.ExtMemQuantileDMatrix`` (or ``DMatrix``, ``QuantileDMatrix``) that cut no query.
+
+    ``batches``: a function without arguments that reads them, ``(X, labels, qid)`` or ``(X, labels, weight, qid)`` at a
+    time, or a list of them; XGBoost goes through them several times. They may be cut anywhere: a query that goes on in
+    the next batch is put together first (see ``lp.data.whole_queries``), which XGBoost would take for two. Weights are
+    one a row and equal within a query. ``cache_prefix`` is where XGBoost keeps its pages; further options are
+    ``xgboost.DataIter``'s.
+    """
+
+    def __init__(
+        self,
+        batches: Callable[[], Iterable[Sequence[Any]]] | Iterable[Sequence[Any]],
+        cache_prefix: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(cache_prefix=cache_prefix, **options)
+        if not callable(batches) and iter(batches) is batches:
+            raise LambdaplugError(
+                "XGBDataIter: XGBoost goes through the batches several times, and this iterator can be used up but "
+                "once. Pass the function that makes it."
+            )
+        self._batches = batches
+        self._running: Iterator[Sequence[Any]] = iter(())
+
+    def reset(self) -> None:
+        self._running = whole_queries(self._batches() if callable(self._batches) else self._batches)
+
+    def next(self, input_data: Callable[..., Any]) -> bool:
+        batch = next(self._running, None)
+        if batch is None:
+            return False
+        if len(batch) not in (3, 4):
+            raise LambdaplugError(
+                f"XGBDataIter: expected batches (X, labels, qid) or (X, labels, weight, qid), got {len(batch)} arrays."
+            )
+        sizes = sizes_of(batch[-1])
+        data = {"data": batch[0], "label": batch[1], "group": sizes}
+        if len(batch) == 4:
+            weight = np.asarray(batch[2])
+            each = weight[np.cumsum(sizes) - sizes]
+            if not np.array_equal(np.repeat(each, sizes), weight):
+                raise LambdaplugError("XGBDataIter: XGBoost's weights are one a query; these differ within a query.")
+            data["weight"] = each
+        input_data(**data)
+        return True
 
 
 def _plugged(objective: Objective | None, metric: Metric | None) -> type[xgb.Booster]:
