@@ -1,5 +1,7 @@
 """Data larger than memory: XGBoost from batches, LightGBM from sequences and files, on the trees of data in memory."""
 
+import itertools
+
 import lightgbm as lgb
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ EXTERNAL = getattr(xgb, "ExtMemQuantileDMatrix", xgb.DMatrix)  # it came with XG
 
 
 def batches(*columns, cuts=CUTS):
-    return [tuple(column[first:last] for column in columns) for first, last in zip(cuts, cuts[1:], strict=False)]
+    return [tuple(column[first:last] for column in columns) for first, last in itertools.pairwise(cuts)]
 
 
 def trees_of_xgboost(data, objective):
@@ -126,7 +128,7 @@ def trees_of_lightgbm(data, objective):
 def test_lightgbm_grows_the_same_trees_from_sequences_and_files(objective, tmp_path):
     expected = trees_of_lightgbm(lgb.Dataset(X, Y, group=GROUP), objective)
     table = X.astype(np.float64)
-    pieces = [Rows(table[first:last]) for first, last in zip(CUTS, CUTS[1:], strict=False)]
+    pieces = [Rows(table[first:last]) for first, last in itertools.pairwise(CUTS)]
     assert trees_of_lightgbm(lgb.Dataset(pieces, Y, group=GROUP), objective) == expected
 
     names = ["label", *(f"feature{i}" for i in range(X.shape[1])), "qid"]
@@ -146,5 +148,5 @@ def test_lightgbm_grows_the_same_trees_from_sequences_and_files(objective, tmp_p
 
 
 def test_lightgbm_groups_that_do_not_fit_the_sequences_are_refused():
-    with pytest.raises((lp.LambdaplugError, lgb.basic.LightGBMError), match="group|uery"):
+    with pytest.raises((lp.LambdaplugError, lgb.basic.LightGBMError), match=r"group|uery"):
         trees_of_lightgbm(lgb.Dataset([Rows(X[:307].astype(float))], Y[:307], group=GROUP), lp.LambdaRank("map"))
