@@ -58,7 +58,7 @@ def columns(paths):
     return (np.concatenate([np.load(path)[name] for path in paths]) for name in ("y", "qid"))
 
 
-def with_xgboost(paths, external, rounds, folder):
+def with_xgboost(paths, external, rounds, threads, folder):
     import xgboost as xgb
 
     start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -70,13 +70,13 @@ def with_xgboost(paths, external, rounds, folder):
         X = np.concatenate([X for X, _, _ in batches(paths)])
         data = xgb.QuantileDMatrix(X, labels, qid=qid)
     parameters = {"learning_rate": 0.1, "max_depth": 6, "min_child_weight": 0, "lambda": 1e-3}
-    parameters |= {"objective": "rank:ndcg", "disable_default_eval_metric": 1}
+    parameters |= {"objective": "rank:ndcg", "disable_default_eval_metric": 1, "nthread": threads}
     model = xgb.train(parameters, data, rounds, obj=OBJECTIVE)
     trees = model.get_dump(with_stats=True)
     return start, trees, model.inplace_predict
 
 
-def with_lightgbm(paths, external, rounds, folder):  # noqa: ARG001
+def with_lightgbm(paths, external, rounds, threads, folder):  # noqa: ARG001
     import lightgbm as lgb
 
     class Rows(lgb.Sequence):
@@ -94,21 +94,21 @@ def with_lightgbm(paths, external, rounds, folder):  # noqa: ARG001
     start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     labels, qid = columns(paths)
     rows = [Rows(path) for path in paths] if external else np.concatenate([X for X, _, _ in batches(paths)])
-    parameters = {"objective": OBJECTIVE, "learning_rate": 0.1, "min_sum_hessian_in_leaf": 0, "verbose": -1}
-    parameters |= {"metric": "None", "deterministic": True, "force_row_wise": True}
+    parameters = {"objective": OBJECTIVE, "learning_rate": 0.1, "min_sum_hessian_in_leaf": 1e-6, "verbose": -1}
+    parameters |= {"metric": "None", "deterministic": True, "force_row_wise": True, "num_threads": threads}
     model = lgb.train(parameters, lgb.Dataset(rows, labels, group=lp.data.sizes_of(qid)), rounds)
     text = model.model_to_string()
     trees = text[text.index("Tree=0") : text.index("end of trees")].split("Tree=")[1:]
     return start, trees, model.predict
 
 
-def run(route, paths, rounds):
+def run(route, paths, rounds, threads):
     """In a process of its own: trains, and prints what the table needs as its last line."""
     host, way = route.split(", ")
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         train = {"XGBoost": with_xgboost, "LightGBM": with_lightgbm}[host]
-        start, trees, predict = train(paths, way == "files", rounds, Path(folder))
+        start, trees, predict = train(paths, way == "files", rounds, threads, Path(folder))
     peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start) / PER_MEGABYTE
     scores = np.concatenate([predict(X) for X, _, _ in batches(paths)])
     labels, qid = columns(paths)
@@ -123,16 +123,17 @@ def main():
     parser.add_argument("--queries", type=int, default=6000, help="of the generated data, 50 rows each")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--external", action="store_true", help="only the ways that do not need all data in memory")
+    parser.add_argument("--threads", type=int, default=0, help="of the boosters; 0: all. --quick takes one")
     parser.add_argument("--quick", action="store_true", help="less data and fewer trees")
     parser.add_argument("--plot", default="larger_than_memory.png", help="where the chart goes")
     parser.add_argument("--route", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    rounds = 5 if options.quick else options.rounds
+    rounds, threads = (5, 1) if options.quick else (options.rounds, options.threads)
     if options.route == "generate":
         generate(options.data, *((100, 30, 20) if options.quick else (options.queries, 50, 100)))
         return
     if options.route:
-        run(options.route, sorted(options.data.glob("*.npz")), options.rounds)
+        run(options.route, sorted(options.data.glob("*.npz")), options.rounds, options.threads)
         return
 
     def start(route, *arguments):
@@ -147,7 +148,7 @@ def main():
         files = sorted(options.data.glob("*.npz"))
         found = {}
         for route in tqdm([one for one in ROUTES if not options.external or "files" in one], disable=None):
-            found[route] = json.loads(start(route, "--rounds", str(rounds)).splitlines()[-1])
+            found[route] = json.loads(start(route, "--rounds", str(rounds), "--threads", str(threads)).splitlines()[-1])
         ids = [np.load(path)["qid"] for path in files]
         cut = sum(before[-1] == after[0] for before, after in itertools.pairwise(ids))
 
