@@ -35,7 +35,7 @@ introduce(Recorder)
 def read(data: xgb.DMatrix) -> DataSet:
     """The DMatrix's queries. It keeps no version, so its labels, groups and weights are compared with the last ones."""
     booster = calling(xgb.Booster.update)
-    raw = data.get_label(), data.get_uint_info("group_ptr"), data.get_weight()
+    raw = _host(data.get_label()), _host(data.get_uint_info("group_ptr")), _host(data.get_weight())
     known = _known.get(data)
     if known is None or not all(map(np.array_equal, known[0], raw)):
         known = _known[data] = raw, _queries(data, *raw)
@@ -51,6 +51,11 @@ def read(data: xgb.DMatrix) -> DataSet:
         functools.partial(_made_no_split, booster),
         _maximise,
     )
+
+
+def _host(values: Any) -> npt.NDArray[Any]:
+    """XGBoost 3 hands out what it keeps on a GPU as CuPy arrays, which come to the host only when told to."""
+    return np.asarray(values.get() if hasattr(values, "__cuda_array_interface__") else values)
 
 
 def _made_no_split(booster: xgb.Booster) -> bool:
