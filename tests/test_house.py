@@ -92,7 +92,7 @@ def python_blocks():
             yield pytest.param(code, printed, re.findall(r"\w+", needs), id=f"{page}-{number}")
 
 
-@pytest.mark.parametrize(("code", "printed", "needs"), python_blocks())
+@pytest.mark.parametrize(("code", "printed", "needs"), list(python_blocks()))
 def test_the_readme_runs_and_prints_what_it_says(code, printed, needs, capsys, tmp_path, monkeypatch):
     for module in needs:
         pytest.importorskip(module)
@@ -160,6 +160,17 @@ def test_importing_costs_little_beyond_numba():
     assert not heavy & set(loaded)
 
 
+# What recipes that compare two trainings must find.
+SAID = {
+    "larger_than_memory": [
+        f"{host}: 5 of 5 trees from files are those from memory" for host in ("XGBoost", "LightGBM")
+    ],
+    "production": [r"byte by byte +True +True", r"without lambdaplug +True +True"],
+    "ray_train": ["XGBoost: 10 of 10 trees have the splits of one machine's"],
+    "spark": ["10 of 10 trees have the splits of one machine's"],
+}
+
+
 @pytest.mark.parametrize("recipe", sorted((ROOT / "recipes").glob("*.py")), ids=lambda path: path.stem)
 def test_recipes_run_quickly(recipe, tmp_path):
     try:
@@ -170,6 +181,8 @@ def test_recipes_run_quickly(recipe, tmp_path):
         pytest.skip(error.stdout)
     assert (tmp_path / "plot.png").stat().st_size > 5000
     assert len(out.splitlines()) > 5
+    for said in SAID.get(recipe.stem, ()):
+        assert re.search(said, out), out
 
 
 def test_quickstart_takes_ones_own_file(tmp_path):
