@@ -130,7 +130,7 @@ def main():
     options = parser.parse_args()
     rounds, threads = (5, 1) if options.quick else (options.rounds, options.threads)
     if options.route == "generate":
-        generate(options.data, *((100, 30, 20) if options.quick else (options.queries, 50, 100)))
+        generate(options.data, options.queries, 50, 100)
         return
     if options.route:
         run(options.route, sorted(options.data.glob("*.npz")), options.rounds, options.threads)
@@ -144,7 +144,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         if options.data is None:
             options.data = Path(folder)
-            start("generate", "--queries", str(options.queries), *["--quick"][: options.quick])
+            if options.quick:
+                generate(options.data, 100, 30, 20)
+            else:
+                start("generate", "--queries", str(options.queries))
         files = sorted(options.data.glob("*.npz"))
         found = {}
         for route in tqdm([one for one in ROUTES if not options.external or "files" in one], disable=None):

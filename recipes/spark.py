@@ -9,7 +9,7 @@ partition's end may cut a query in two, and nobody says so.
 
 Prints how many trees have the splits of one machine's. All have them here, because the generated features take few
 values; where XGBoost's workers have to estimate the bins from their own rows, or Spark does not keep the order of a
-query's rows, it is the quality that is the same: then the difference comes with its interval.
+query's rows, it is the quality that is the same: the difference comes with its interval.
 
 Needs pyspark and Java 17 (pip install "lambdaplug[spark,xgboost,recipes]"); without them it exits with 77.
 """
@@ -124,8 +124,7 @@ def main():
     same = sum(a == b for a, b in zip(one, many, strict=True))
     print(f"{same} of {rounds} trees have the splits of one machine's", end="; ")
     print(f"largest difference of two scores {np.abs(np.subtract(*scores.values())).max():.2g}")
-    if same < rounds:
-        print(lp.compare("ndcg@10", test.labels, test.group, *scores.values()))
+    print(lp.compare("ndcg@10", test.labels, test.group, *scores.values()))
 
     axes = plt.subplots(1, 2, figsize=(10, 4))[1]
     pd.DataFrame(table).plot.bar(ax=axes[0], rot=0, title="test queries")
