@@ -165,7 +165,7 @@ SAID = {
     "larger_than_memory": [
         f"{host}: 5 of 5 trees from files are those from memory" for host in ("XGBoost", "LightGBM")
     ],
-    "production": [r"byte by byte +True +True", r"without lambdaplug +True +True"],
+    "production": [r"same journal +True +True", r"byte by byte +True +True", r"without lambdaplug +True +True"],
     "ray_train": ["XGBoost: 10 of 10 trees have the splits of one machine's"],
     "spark": ["10 of 10 trees have the splits of one machine's"],
 }
