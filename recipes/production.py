@@ -9,8 +9,8 @@ the checkpoint: the callback tells the objective the true iteration, so that its
 reads the best round so far from the journal. The two models are compared byte by byte, then loaded in a process that
 cannot import lambdaplug, and their scores compared.
 
-What would not survive is a random generator: LightGBM's bagging and feature_fraction start theirs anew (XGBoost's do
-not, with seed_per_iteration=1).
+What would not survive is the boosters' own random generators, which start anew: bagging, feature_fraction, subsample and
+colsample_* give an equally good model, not the identical one. The objectives' random draws follow the iteration.
 """
 
 import argparse
