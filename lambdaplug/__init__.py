@@ -25,7 +25,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .hosts.lightgbm import LGBMRanker
-    from .hosts.xgboost import XGBRanker
+    from .hosts.xgboost import XGBDataIter, XGBRanker
 
 __all__ = [
     "CNDCG",
@@ -52,6 +52,7 @@ __all__ = [
     "RankNet",
     "Recall",
     "Sigmoid",
+    "XGBDataIter",
     "XGBRanker",
     "__version__",
     "analysis",
@@ -83,7 +84,7 @@ __all__ = [
     "verify",
 ]
 
-_NEEDS_HOST = {"LGBMRanker": "lightgbm", "XGBRanker": "xgboost"}
+_NEEDS_HOST = {"LGBMRanker": "lightgbm", "XGBDataIter": "xgboost", "XGBRanker": "xgboost"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,20 @@
 """Data to try things on, and to read from files."""
 
 from ..rows import sizes_of
+from .batches import whole_queries
 from .clicks import simulate_clicks
 from .letor import LAYOUTS, LetorParts, load_letor, save_letor
 from .ranking import RankingData
 from .synthetic import cubic
 
-__all__ = ["LAYOUTS", "LetorParts", "RankingData", "cubic", "load_letor", "save_letor", "simulate_clicks", "sizes_of"]
+__all__ = [
+    "LAYOUTS",
+    "LetorParts",
+    "RankingData",
+    "cubic",
+    "load_letor",
+    "save_letor",
+    "simulate_clicks",
+    "sizes_of",
+    "whole_queries",
+]

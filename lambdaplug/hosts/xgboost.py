@@ -1,14 +1,16 @@
-"""XGBoost: reading a DMatrix, and a ranker that takes lambdaplug's objectives and metrics."""
+"""XGBoost: reading a DMatrix, batches for one larger than memory, a ranker that takes lambdaplug's objectives."""
 
 import functools
 import json
 import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xgboost as xgb
 
+from ..data import whole_queries
 from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..kernels import openmp_team
@@ -19,7 +21,7 @@ from .callback import Callback, with_callback
 from .calling import calling, introduce
 from .recorder import Recorder
 
-__all__ = ["XGBRanker", "read"]
+__all__ = ["XGBDataIter", "XGBRanker", "read"]
 
 Raw = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
@@ -35,7 +37,7 @@ introduce(Recorder)
 def read(data: xgb.DMatrix) -> DataSet:
     """The DMatrix's queries. It keeps no version, so its labels, groups and weights are compared with the last ones."""
     booster = calling(xgb.Booster.update)
-    raw = data.get_label(), data.get_uint_info("group_ptr"), data.get_weight()
+    raw = _host(data.get_label()), _host(data.get_uint_info("group_ptr")), _host(data.get_weight())
     known = _known.get(data)
     if known is None or not all(map(np.array_equal, known[0], raw)):
         known = _known[data] = raw, _queries(data, *raw)
@@ -52,6 +54,11 @@ def read(data: xgb.DMatrix) -> DataSet:
         functools.partial(_made_no_split, booster),
         _maximise,
     )
+
+
+def _host(values: Any) -> npt.NDArray[Any]:
+    """XGBoost 3 hands out what it keeps on a GPU as CuPy arrays, which come to the host only when told to."""
+    return np.asarray(values.get() if hasattr(values, "__cuda_array_interface__") else values)
 
 
 def _made_no_split(booster: xgb.Booster) -> bool:
@@ -88,6 +95,54 @@ def _maximise(names: list[str]) -> None:
         watches_ours = isinstance(stopping, xgb.callback.EarlyStopping) and stopping.metric_name in (None, *names)
         if watches_ours and stopping.maximize is None:
             stopping.maximize = True
+
+
+class XGBDataIter(xgb.DataIter):  # type: ignore[misc]
+    """Batches for ``xgb.ExtMemQuantileDMatrix`` (or ``DMatrix``, ``QuantileDMatrix``) that cut no query.
+
+    ``batches``: a function without arguments that reads them, ``(X, labels, qid)`` or ``(X, labels, weight, qid)`` at a
+    time, or a list of them; XGBoost goes through them several times. They may be cut anywhere: a query that goes on in
+    the next batch is put together first (see ``lp.data.whole_queries``), which XGBoost would take for two. Weights are
+    one a row and equal within a query. ``cache_prefix`` is where XGBoost keeps its pages; further options are
+    ``xgboost.DataIter``'s.
+    """
+
+    def __init__(
+        self,
+        batches: Callable[[], Iterable[Sequence[Any]]] | Iterable[Sequence[Any]],
+        cache_prefix: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(cache_prefix=cache_prefix, **options)
+        if not callable(batches) and iter(batches) is batches:
+            raise LambdaplugError(
+                "XGBDataIter: XGBoost goes through the batches several times, and this iterator can be used up but "
+                "once. Pass the function that makes it."
+            )
+        self._batches = batches
+        self._running: Iterator[Sequence[Any]] = iter(())
+
+    def reset(self) -> None:
+        self._running = whole_queries(self._batches() if callable(self._batches) else self._batches)
+
+    def next(self, input_data: Callable[..., Any]) -> bool:
+        batch = next(self._running, None)
+        if batch is None:
+            return False
+        if len(batch) not in (3, 4):
+            raise LambdaplugError(
+                f"XGBDataIter: expected batches (X, labels, qid) or (X, labels, weight, qid), got {len(batch)} arrays."
+            )
+        sizes = sizes_of(batch[-1])
+        data = {"data": batch[0], "label": batch[1], "group": sizes}
+        if len(batch) == 4:
+            weight = np.asarray(batch[2])
+            each = weight[np.cumsum(sizes) - sizes]
+            if not np.array_equal(np.repeat(each, sizes), weight):
+                raise LambdaplugError("XGBDataIter: XGBoost's weights are one a query; these differ within a query.")
+            data["weight"] = each
+        input_data(**data)
+        return True
 
 
 def _plugged(objective: Objective | None, metric: Metric | None) -> type[xgb.Booster]:

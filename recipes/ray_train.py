@@ -1,0 +1,172 @@
+"""Ray Train: xgb.train and lgb.train on several workers with a lambdaplug objective, beside one machine.
+
+    python recipes/ray_train.py                      # generated data, a local Ray with two workers
+    python recipes/ray_train.py --data train.txt     # your own LETOR / SVMLight file with query ids
+
+Ray Train's function API runs your function on every worker, and the booster inside finds its fellows. Objective and
+callback need nothing special. What you see to is that the shards are cut between queries: data.split does it here.
+
+Prints how many trees have the splits of one machine's. XGBoost's all do here, because the generated features take few
+values. LightGBM's workers find the bins of some features each, from their own rows: there, and with XGBoost on features
+of many values, it is the quality that is the same: then the difference comes with its interval.
+
+Needs Ray (pip install "lambdaplug[ray,lightgbm,xgboost,recipes]"); without it the recipe exits with 77.
+"""
+
+import argparse
+import dataclasses
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+if importlib.util.find_spec("ray") is None:
+    print("skipped: this recipe needs Ray (pip install 'lambdaplug[ray]').")
+    sys.exit(77)
+
+import lightgbm as lgb
+import matplotlib
+import numpy as np
+import pandas as pd
+import ray
+import ray.train
+import xgboost as xgb
+from ray.train.lightgbm import LightGBMTrainer, get_network_params
+from ray.train.xgboost import XGBoostTrainer
+from tqdm import tqdm
+
+import lambdaplug as lp
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+
+def with_xgboost(objective, part, rounds, path):
+    parameters = {"learning_rate": 0.1, "max_depth": 5, "min_child_weight": 0, "lambda": 1e-3, "nthread": 1}
+    parameters |= {"disable_default_eval_metric": 1, "objective": "rank:ndcg"}
+    data = xgb.QuantileDMatrix(part.X, part.labels, qid=part.qid)
+    model = xgb.train(parameters, data, rounds, obj=objective, callbacks=[lp.callback(objective)])
+    model.save_model(path)
+
+
+def with_lightgbm(objective, part, rounds, path, **network):
+    parameters = {"objective": objective, "learning_rate": 0.1, "min_sum_hessian_in_leaf": 1e-6, "metric": "None"}
+    parameters |= {"verbose": -1, "num_threads": 1, **network}
+    data = lgb.Dataset(part.X, part.labels, group=part.group)
+    lgb.train(parameters, data, rounds, callbacks=[lp.callback(objective)]).save_model(path)
+
+
+def work(config):
+    """What every worker does, with its share of the queries."""
+    rank = ray.train.get_context().get_world_rank()
+    part = ray.get(config["shards"][rank])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        if config["host"] == "XGBoost":
+            with_xgboost(config["objective"], part, config["rounds"], path)
+        else:
+            # LightGBM must hear that each worker has brought its own rows, and where the others are.
+            network = {"tree_learner": "data", "pre_partition": True, **get_network_params()}
+            with_lightgbm(config["objective"], part, config["rounds"], path, **network)
+        # All have the same model in the end; one hands it over.
+        checkpoint = ray.train.Checkpoint.from_directory(folder) if rank == 0 else None
+        ray.train.report({"queries": len(part.group)}, checkpoint=checkpoint)
+
+
+def on_ray(host, objective, train, rounds, workers, folder):
+    shards = [ray.put(part) for part in train.split(*[1] * workers)]  # cut between queries
+    trainer = {"XGBoost": XGBoostTrainer, "LightGBM": LightGBMTrainer}[host](
+        work,
+        train_loop_config={"host": host, "objective": objective, "rounds": rounds, "shards": shards},
+        scaling_config=ray.train.ScalingConfig(num_workers=workers),
+        run_config=ray.train.RunConfig(storage_path=folder, name=host),
+    )
+    with trainer.fit().checkpoint.as_directory() as found:
+        return (Path(found) / "model.json").read_text()
+
+
+def on_one_machine(host, objective, train, rounds, folder):
+    path = Path(folder) / "one.json"
+    (with_xgboost if host == "XGBoost" else with_lightgbm)(objective, train, rounds, path)
+    return path.read_text()
+
+
+def splits_and_scores(host, text, X):
+    """The trees without their leaf values, whose last digits depend on the order of additions."""
+    if host == "XGBoost":
+        model = xgb.Booster(model_file=bytearray(text, "utf-8"))
+        return [re.sub("leaf=.*", "", tree) for tree in model.get_dump()], model.inplace_predict(X)
+    splits = list(
+        zip(*(re.findall(f"^{line}=(.*)", text, re.M) for line in ("split_feature", "threshold")), strict=True)
+    )
+    return splits, lgb.Booster(model_str=text).predict(X)
+
+
+def generated(queries):
+    """Few different values a feature, each on every worker: the bins are exact then, and the same everywhere."""
+    data = lp.data.cubic(queries, 30, 20, noise=0.3)
+    return dataclasses.replace(data, X=np.clip(np.round(data.X * 4) / 4, -2, 2) + np.float32(0))  # -0 becomes 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="a LETOR / SVMLight file with query ids; default: generated data")
+    parser.add_argument("--queries", type=int, default=1000, help="of the generated data")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="less data and fewer trees")
+    parser.add_argument("--plot", default="ray_train.png", help="where the chart goes")
+    options = parser.parse_args()
+    queries, rounds = (61, 10) if options.quick else (options.queries, options.rounds)
+    data = lp.data.load_letor(options.data) if options.data else generated(queries)
+    train, test = data.split(0.7, 0.3)
+
+    # A schedule too: every worker is told the iteration.
+    objective = lp.interpolate(lp.LambdaRank("ndcg@10"), lp.LambdaRank("map"), weight=lp.linear(0.0, 0.01))
+    print(f"training {objective!r}, {rounds} trees on {len(train.group)} queries", flush=True)
+    paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(Path(lp.__file__).parent.parent)]))
+    ray.init(
+        num_cpus=options.workers,
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": paths}},  # the workers import this lambdaplug
+    )
+    measures, rows, scores, verdicts = ["ndcg@10", "map"], {}, {}, []
+    with tempfile.TemporaryDirectory() as folder:
+        for host in tqdm(["XGBoost", "LightGBM"], desc="training", disable=None):
+            texts = {
+                "one machine": on_one_machine(host, objective, train, rounds, folder),
+                f"Ray, {options.workers} workers": on_ray(host, objective, train, rounds, options.workers, folder),
+            }
+            trees = []
+            for where, text in texts.items():
+                grown, scores[host, where] = splits_and_scores(host, text, test.X)
+                trees.append(grown)
+                rows[host, where] = lp.evaluate(measures, test.labels, scores[host, where], test.group)
+            same = sum(a == b for a, b in zip(*trees, strict=True))
+            pair = [scores[host, where] for where in texts]
+            verdicts.append(
+                f"{host}: {same} of {rounds} trees have the splits of one machine's; largest difference of two "
+            )
+            verdicts[-1] += f"scores {np.abs(np.subtract(*pair)).max():.2g}"
+            if same < rounds:
+                verdicts.append(str(lp.compare("ndcg@10", test.labels, test.group, *pair)))
+    ray.shutdown()
+    table = pd.DataFrame(rows).T
+    print(table.round(4).to_string())
+    print("\n".join(verdicts))
+
+    axes = plt.subplots(1, 3, figsize=(14, 4))[1]
+    table.unstack().plot.bar(ax=axes[0], rot=0, title="test queries", fontsize=8)
+    axes[0].legend(fontsize="small")
+    for axis, host in zip(axes[1:], ["XGBoost", "LightGBM"], strict=True):
+        axis.plot(*[found for (name, _), found in scores.items() if name == host], ".", markersize=2)
+        axis.set(xlabel="score, one machine", ylabel="score, Ray", title=host)
+    plt.tight_layout()
+    plt.savefig(options.plot, dpi=120)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Spark: SparkXGBRanker with a lambdaplug objective on several workers, beside one machine.
+
+    python recipes/spark.py                      # generated data, a local Spark with two workers
+    python recipes/spark.py --data train.txt     # your own LETOR / SVMLight file with query ids
+
+XGBoost's Spark estimator takes objectives by name only. PluggedRanker below overrides the one method that collects the
+arguments of the workers' xgb.train, and adds obj= and the callback. force_repartition=True is a must: without it a
+partition's end may cut a query in two, and nobody says so.
+
+Prints how many trees have the splits of one machine's. All have them here, because the generated features take few
+values; where XGBoost's workers have to estimate the bins from their own rows, or Spark does not keep the order of a
+query's rows, it is the quality that is the same: the difference comes with its interval.
+
+Needs pyspark and Java 17 (pip install "lambdaplug[spark,xgboost,recipes]"); without them it exits with 77.
+"""
+
+import argparse
+import dataclasses
+import importlib.util
+import os
+import re
+import shutil
+import sys
+
+if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
+    print("skipped: this recipe needs pyspark (pip install 'lambdaplug[spark]') and Java 17.")
+    sys.exit(77)
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import xgboost as xgb
+from pyspark.sql import SparkSession
+from xgboost.spark import SparkXGBRanker
+
+import lambdaplug as lp
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+PARAMETERS = {"learning_rate": 0.1, "max_depth": 5, "min_child_weight": 0, "reg_lambda": 1e-3, "tree_method": "hist"}
+PARAMETERS |= {"disable_default_eval_metric": 1, "objective": "rank:ndcg"}  # what the model says; gradients are ours
+
+
+class PluggedRanker(SparkXGBRanker):
+    """SparkXGBRanker whose workers train with a lambdaplug objective: ``PluggedRanker(...).plug(objective)``."""
+
+    def plug(self, objective):
+        if not self.getOrDefault(self.force_repartition):
+            raise lp.LambdaplugError("PluggedRanker: set force_repartition=True, or workers get parts of queries.")
+        self.plugged = {"obj": objective, "callbacks": [lp.callback(objective)]}
+        return self
+
+    def _get_xgb_parameters(self, dataset):
+        booster, training, matrix = super()._get_xgb_parameters(dataset)
+        return booster, {**training, **self.plugged}, matrix
+
+
+def start_spark(workers):
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers import lambdaplug too
+    builder = SparkSession.builder.master(f"local[{workers}]").config("spark.log.level", "ERROR")
+    return builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+
+
+def on_spark(session, objective, train, rounds, workers):
+    rows = zip(train.X.tolist(), train.labels.tolist(), train.qid.tolist(), strict=True)
+    table = session.createDataFrame(list(rows), "features array<float>, label float, qid long")
+    ranker = PluggedRanker(
+        features_col="features",
+        label_col="label",
+        qid_col="qid",
+        num_workers=workers,
+        force_repartition=True,
+        n_estimators=rounds,
+        **PARAMETERS,
+    )
+    return ranker.plug(objective).fit(table).get_booster()
+
+
+def on_one_machine(objective, train, rounds):
+    data = xgb.QuantileDMatrix(train.X, train.labels, qid=train.qid)
+    return xgb.train(PARAMETERS, data, rounds, obj=objective, callbacks=[lp.callback(objective)])
+
+
+def splits(model):
+    """The trees without their leaf values, whose last digits depend on the order of additions."""
+    return [re.sub("leaf=.*", "", tree) for tree in model.get_dump()]
+
+
+def generated(queries):
+    """Few different values a feature, each on every worker: the bins are exact then, and the same everywhere."""
+    data = lp.data.cubic(queries, 30, 20, noise=0.3)
+    return dataclasses.replace(data, X=np.clip(np.round(data.X * 4) / 4, -2, 2) + np.float32(0))  # -0 becomes 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="a LETOR / SVMLight file with query ids; default: generated data")
+    parser.add_argument("--queries", type=int, default=1000, help="of the generated data")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="less data and fewer trees")
+    parser.add_argument("--plot", default="spark.png", help="where the chart goes")
+    options = parser.parse_args()
+    queries, rounds = (61, 10) if options.quick else (options.queries, options.rounds)
+    data = lp.data.load_letor(options.data) if options.data else generated(queries)
+    train, test = data.split(0.7, 0.3)
+
+    # A schedule too: every worker is told the iteration.
+    objective = lp.interpolate(lp.LambdaRank("ndcg@10"), lp.LambdaRank("map"), weight=lp.linear(0.0, 0.01))
+    print(f"training {objective!r}, {rounds} trees on {len(train.group)} queries", flush=True)
+    session = start_spark(options.workers)
+    models = {
+        "one machine": on_one_machine(objective, train, rounds),
+        f"Spark, {options.workers} workers": on_spark(session, objective, train, rounds, options.workers),
+    }
+    session.stop()
+
+    scores = {name: model.inplace_predict(test.X) for name, model in models.items()}
+    measures = ["ndcg@10", "map"]
+    table = {name: lp.evaluate(measures, test.labels, found, test.group) for name, found in scores.items()}
+    print(pd.DataFrame(table).T.round(4).to_string())
+    one, many = (splits(model) for model in models.values())
+    same = sum(a == b for a, b in zip(one, many, strict=True))
+    print(f"{same} of {rounds} trees have the splits of one machine's", end="; ")
+    print(f"largest difference of two scores {np.abs(np.subtract(*scores.values())).max():.2g}")
+    print(lp.compare("ndcg@10", test.labels, test.group, *scores.values()))
+
+    axes = plt.subplots(1, 2, figsize=(10, 4))[1]
+    pd.DataFrame(table).plot.bar(ax=axes[0], rot=0, title="test queries")
+    first, second = scores.values()
+    axes[1].plot(first, second, ".", markersize=2)
+    axes[1].set(
+        xlabel="score, one machine", ylabel="score, Spark", title=f"apart by {np.abs(first - second).max():.1g}"
+    )
+    plt.tight_layout()
+    plt.savefig(options.plot, dpi=120)
+
+
+if __name__ == "__main__":
+    main()

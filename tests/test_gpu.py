@@ -1,0 +1,122 @@
+"""Device="cuda": passed through untouched, host arrays in and out. The trainings run where there is a GPU."""
+
+import shutil
+import subprocess
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+
+import lambdaplug as lp
+
+DATA = lp.data.cubic(queries=60, documents=20, features=8, noise=0.3)
+X, Y, GROUP = DATA
+OURS = {"max_depth": 4, "min_child_weight": 0, "objective": "rank:ndcg", "disable_default_eval_metric": 1}
+QUIET = {"verbose": -1, "metric": "None", "min_sum_hessian_in_leaf": 1e-6}
+
+
+def has_gpu():
+    program = shutil.which("nvidia-smi")
+    return program is not None and subprocess.run([program, "-L"], capture_output=True, check=False).stdout != b""
+
+
+def lightgbm_has_cuda():
+    try:
+        lgb.train({"device": "cuda", "verbose": -1}, lgb.Dataset(X, Y), 1)
+    except lgb.basic.LightGBMError:
+        return False
+    return True
+
+
+class Spy(lp.LambdaRank):
+    """Notes what comes in and what goes out."""
+
+    seen = ()
+
+    def __call__(self, scores, data, *rest):
+        result = super().__call__(scores, data, *rest)
+        type(self).seen = (scores, *result)
+        return result
+
+
+def check(parameters, ndcg, builtin_ndcg):
+    scores, gradient, hessian = Spy.seen
+    assert type(scores) is type(gradient) is type(hessian) is np.ndarray
+    assert gradient.nbytes + hessian.nbytes == 8 * len(Y)
+    assert parameters["device"] == "cuda"
+    assert ndcg > builtin_ndcg - 0.05
+
+
+@pytest.mark.skipif(not has_gpu() or not xgb.build_info().get("USE_CUDA"), reason="needs a GPU")
+def test_xgboost_on_a_gpu():
+    found = {}
+    for device in ("cpu", "cuda"):
+        parameters = {**OURS, "device": device}
+        data = xgb.QuantileDMatrix(X, Y, qid=DATA.qid)
+        model = xgb.train(parameters, data, 20, obj=Spy("ndcg@10"), callbacks=[lp.callback(Spy("ndcg@10"))])
+        assert f'"device":"{device}' in model.save_config()
+        found[device] = lp.evaluate("ndcg@10", Y, model.predict(data), GROUP)["ndcg@10"]
+    check(parameters, found["cuda"], found["cpu"])
+
+
+@pytest.mark.skipif(not has_gpu(), reason="needs a GPU")
+def test_lightgbm_on_a_gpu():
+    if not lightgbm_has_cuda():
+        pytest.skip("this LightGBM was built without CUDA")
+    found = {}
+    for device in ("cpu", "cuda"):
+        parameters = {**QUIET, "device": device, "objective": Spy("ndcg@10")}
+        model = lgb.train(parameters, lgb.Dataset(X, Y, group=GROUP), 20)
+        assert model.params["device"] == device
+        found[device] = lp.evaluate("ndcg@10", Y, model.predict(X), GROUP)["ndcg@10"]
+    check(parameters, found["cuda"], found["cpu"])
+
+
+def test_the_rankers_pass_the_device_on():
+    objective = lp.LambdaRank("ndcg@10")
+    assert lp.XGBRanker(objective=objective, device="cuda").get_xgb_params()["device"] == "cuda"
+    assert lp.LGBMRanker(objective=objective, device="cuda").get_params()["device"] == "cuda"
+
+
+class OnTheDevice:
+    """An array that is not on the host, as far as NumPy can tell: like CuPy's, it comes there by get() only."""
+
+    __cuda_array_interface__ = None
+
+    def __init__(self, values):
+        self.values = values
+
+    def get(self):
+        return self.values
+
+    def __array__(self, *arguments, **options):
+        raise TypeError("implicit conversion to a NumPy array is not allowed")
+
+    def __len__(self):
+        return len(self.values)
+
+
+class DeviceMatrix(xgb.DMatrix):
+    """A DMatrix that keeps its labels, weights and queries on the device."""
+
+    def get_label(self):
+        return OnTheDevice(super().get_label())
+
+    def get_weight(self):
+        return OnTheDevice(super().get_weight())
+
+    def get_uint_info(self, field):
+        return OnTheDevice(super().get_uint_info(field))
+
+
+def test_what_xgboost_keeps_on_the_device_is_fetched():
+    dumps = []
+    for kind in (xgb.DMatrix, DeviceMatrix):
+        data = kind(X, Y, qid=DATA.qid, weight=1 + np.arange(len(GROUP)) % 3)
+        model = xgb.train({**OURS, "nthread": 1}, data, 3, obj=Spy("ndcg@10"))
+        dumps.append(model.get_dump(with_stats=True))
+    assert dumps[0] == dumps[1]
+    scores, gradient, hessian = Spy.seen
+    assert type(scores) is np.ndarray
+    assert gradient.nbytes + hessian.nbytes == 8 * len(Y)
