@@ -17,6 +17,7 @@ from ..rows import sizes_of
 from .callback import Callback, with_callback
 from .calling import calling, introduce
 from .recorder import Recorder
+from .sharing import share
 
 __all__ = ["XGBRanker", "read"]
 
@@ -48,7 +49,14 @@ def read(data: xgb.DMatrix) -> DataSet:
         "min_child_weight",
         functools.partial(_made_no_split, booster),
         _maximise,
+        _total if xgb.collective.is_distributed() else None,
     )
+
+
+def _total(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Added up over the workers, each of which calls this as often. XGBoost itself averages the workers' averages."""
+    total: npt.NDArray[Any] = xgb.collective.allreduce(values, xgb.collective.Op.SUM)
+    return total.reshape(values.shape)
 
 
 def _made_no_split(booster: xgb.Booster) -> bool:
@@ -71,7 +79,8 @@ def _queries(
             f"the DMatrix has {rows} rows and {labels.size} labels: xgb.DMatrix(X, label=y, qid=ids)."
         )
     group = np.diff(bounds.astype(np.int64)) if bounds.size > 1 else None
-    return Queries(labels.reshape(rows), group, query_weight=weight if weight.size else None)
+    columns = share().columns(labels, group)
+    return Queries(labels.reshape(rows), group, query_weight=weight if weight.size else None, columns=columns)
 
 
 def _maximise(names: list[str]) -> None:
