@@ -19,7 +19,7 @@ from .calling import calling, introduce
 from .recorder import Recorder
 from .sharing import share
 
-__all__ = ["XGBRanker", "read"]
+__all__ = ["XGBRanker", "metric_of", "plain_parameters", "read"]
 
 Raw = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
@@ -129,6 +129,15 @@ class _Plug(xgb.callback.TrainingCallback):  # type: ignore[misc]
         return model
 
 
+def plain_parameters(parameters: dict[str, Any], objective: object, metric: object) -> dict[str, Any]:
+    """An estimator's parameters as XGBoost itself takes them."""
+    if isinstance(objective, Objective):
+        parameters["objective"] = "rank:ndcg"
+        if metric is None:  # rank:ndcg's own metric wants whole labels up to 31, and is not asked for
+            parameters.setdefault("disable_default_eval_metric", 1)
+    return parameters
+
+
 class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
     """``xgboost.XGBRanker`` with a lambdaplug objective: ``XGBRanker(objective=lp.LambdaRank("map"))``.
 
@@ -144,12 +153,7 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
         self.objective: Any = objective
 
     def get_xgb_params(self) -> dict[str, Any]:
-        parameters: dict[str, Any] = super().get_xgb_params()
-        if isinstance(self.objective, Objective):
-            parameters["objective"] = "rank:ndcg"
-            if self.eval_metric is None:  # rank:ndcg's own metric wants whole labels up to 31, and is not asked for
-                parameters.setdefault("disable_default_eval_metric", 1)
-        return parameters
+        return plain_parameters(super().get_xgb_params(), self.objective, self.eval_metric)
 
     @functools.wraps(xgb.XGBRanker.fit)
     def fit(self, *args: Any, **kwargs: Any) -> "XGBRanker":
@@ -157,7 +161,7 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
         if not isinstance(objective, Objective) and not isinstance(metric, Metric):
             super().fit(*args, **kwargs)
             return self
-        plug = _Plug(objective if isinstance(objective, Objective) else None, _metric_of(objective, metric))
+        plug = _Plug(objective if isinstance(objective, Objective) else None, metric_of(objective, metric))
         try:
             self.callbacks = [plug, *(with_callback(objective, callbacks) or [])]
             self.eval_metric = None if isinstance(metric, Metric) else metric
@@ -168,14 +172,14 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any) -> float:
         """The last metric, as the parent's; X is a data frame with the column ``qid``."""
-        metric = _metric_of(self.objective, self.eval_metric)
+        metric = metric_of(self.objective, self.eval_metric)
         if metric is None:
             return float(super().score(X, y))
         group = sizes_of(X["qid"])
         return float(metric.report(Queries(y, group), self.predict(X), self.n_jobs, with_direction=False)[-1][1])
 
 
-def _metric_of(objective: object, metric: object) -> Metric | None:
+def metric_of(objective: object, metric: object) -> Metric | None:
     if metric is None and isinstance(objective, Objective):
         return Metric([objective.target]) if objective.target is not None else None
     return metric if isinstance(metric, Metric) else None
