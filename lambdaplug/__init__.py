@@ -24,6 +24,9 @@ from .verification import verify
 from .version import __version__
 
 if TYPE_CHECKING:
+    from .hosts import dask
+    from .hosts.dask_lightgbm import DaskLGBMRanker
+    from .hosts.dask_xgboost import DaskXGBRanker
     from .hosts.lightgbm import LGBMRanker
     from .hosts.xgboost import XGBDataIter, XGBRanker
 
@@ -40,6 +43,8 @@ __all__ = [
     "WTA",
     "Approx",
     "BPref",
+    "DaskLGBMRanker",
+    "DaskXGBRanker",
     "Graded",
     "LGBMRanker",
     "LambdaRank",
@@ -61,6 +66,7 @@ __all__ = [
     "constructions",
     "cosine",
     "custom",
+    "dask",
     "data",
     "evaluate",
     "explain_difference",
@@ -84,13 +90,22 @@ __all__ = [
     "verify",
 ]
 
-_NEEDS_HOST = {"LGBMRanker": "lightgbm", "XGBDataIter": "xgboost", "XGBRanker": "xgboost"}
+# Imported when first asked for: each needs a package that not everybody has.
+_NEEDS_HOST = {
+    "DaskLGBMRanker": "dask_lightgbm",
+    "DaskXGBRanker": "dask_xgboost",
+    "LGBMRanker": "lightgbm",
+    "XGBDataIter": "xgboost",
+    "XGBRanker": "xgboost",
+    "dask": "dask",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _NEEDS_HOST:
         raise AttributeError(f"module 'lambdaplug' has no attribute {name!r}")
-    return getattr(hosts.module(_NEEDS_HOST[name]), name)
+    module = hosts.module(_NEEDS_HOST[name])
+    return module if name == "dask" else getattr(module, name)
 
 
 def __dir__() -> list[str]:

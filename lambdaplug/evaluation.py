@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .errors import LambdaplugError
 from .kernels import expected_kernel, get_num_threads, run_tasks, tied_value_kernel, value_kernel
 from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered
-from .queries import Array, Labels, Queries, Task, read, vector
+from .queries import Array, Labels, Queries, Task, as_labels, read, vector
 
 __all__ = ["Convention", "Empty", "Metric", "Ties", "evaluate", "import_pandas", "mean", "metric", "per_query_values"]
 
@@ -102,6 +102,14 @@ def mean(values: Array) -> float:
     """Over the queries that have a value; NaN if none has."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if defined.size else float("nan")
+
+
+def means(values: Sequence[Array], total: Callable[[Array], Array] | None = None) -> list[float]:
+    """``mean`` of each; with ``total``, which adds up over workers, the mean over all workers' queries."""
+    if total is None:
+        return [mean(value) for value in values]
+    sums = total(np.array([[np.nansum(value), np.count_nonzero(~np.isnan(value))] for value in values]))
+    return [float(found / count) if count else float("nan") for found, count in sums]
 
 
 def letor_discount(rank: int) -> float:
@@ -226,7 +234,7 @@ class Metric:
         if not kinds:
             raise LambdaplugError("metric: name at least one measure, e.g. lp.metric('ndcg@10').")
         check_ties(ties)
-        self.parts: tuple[_Part, ...] = (_Part(kinds, empty, None if labels is None else Labels(labels), ties),)
+        self.parts: tuple[_Part, ...] = (_Part(kinds, empty, as_labels(labels), ties),)
 
     def __add__(self, other: "Metric") -> "Metric":
         both = Metric(self.parts[0].kinds)
@@ -240,7 +248,7 @@ class Metric:
         for kinds, empty, labels, ties in self.parts:
             words = [repr(str(kind)) for kind in kinds]
             words += [f"empty={empty!r}"] if empty != "skip" else []
-            words += [f"labels=<{len(labels)} values>"] if labels is not None else []
+            words += [f"labels={labels!r}"] if labels is not None else []
             words += [f"ties={ties!r}"] if ties != "stable" else []
             said.append(f"metric({', '.join(words)})")
         return " + ".join(said)
@@ -255,6 +263,11 @@ class Metric:
         return rest if rest.parts else None
 
     @property
+    def sources(self) -> tuple[Labels, ...]:
+        """Every label source besides the data set's own labels."""
+        return tuple(dict.fromkeys(part.labels for part in self.parts if part.labels is not None))
+
+    @property
     def names(self) -> list[str]:
         return [str(kind) for part in self.parts for kind in part.kinds]
 
@@ -266,16 +279,30 @@ class Metric:
         data_set = read(data)
         if data_set.on_metric is not None:
             data_set.on_metric(self.names)
-        return self.report(data_set.queries, scores, data_set.threads, with_direction=data_set.host == "LightGBM")
+        return self.report(
+            data_set.queries,
+            scores[:0] if data_set.stand_in else scores,
+            data_set.threads,
+            with_direction=data_set.host == "LightGBM",
+            total=data_set.total,
+        )
 
-    def report(self, queries: Queries, scores: Any, threads: int | None, *, with_direction: bool) -> list[Any]:
+    def report(
+        self,
+        queries: Queries,
+        scores: Any,
+        threads: int | None,
+        *,
+        with_direction: bool,
+        total: Callable[[Array], Array] | None = None,
+    ) -> list[Any]:
         """(name, value) of each measure, for LightGBM with the word that higher is better."""
         values = [
-            mean(value)
+            value
             for kinds, empty, labels, ties in self.parts
             for value in per_query_values(kinds, queries, scores, empty, threads, labels, ties)
         ]
-        pairs = list(zip(self.names, values, strict=True))
+        pairs = list(zip(self.names, means(values, total), strict=True))
         return [(*pair, True) for pair in pairs] if with_direction else pairs
 
 

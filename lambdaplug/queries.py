@@ -6,7 +6,7 @@ Also the door through which a host's data set comes in: ``read`` asks the reader
 import hashlib
 import itertools
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -17,7 +17,7 @@ from .errors import LambdaplugError
 from .kernels import Team, rank_kernel, run_tasks, top_kernel
 from .rows import levels, row_order
 
-__all__ = ["DataSet", "Labels", "Queries", "Task", "group_sizes", "read", "register_reader"]
+__all__ = ["Column", "DataSet", "Labels", "Queries", "Task", "as_labels", "group_sizes", "read", "register_reader"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -67,6 +67,61 @@ class Labels:
     def __reduce__(self) -> Any:
         return Labels, (self.values,)
 
+    def __repr__(self) -> str:
+        return f"<{len(self)} values>"
+
+    def of(self, queries: "Queries") -> Array:
+        """The values of these rows."""
+        if len(self) != queries.total_rows:
+            raise LambdaplugError(
+                f"labels=: expected one value a row of the data set ({queries.total_rows}), got {len(self)}. "
+                "They follow the rows into LightGBM's subsets and folds; a slice of an XGBoost DMatrix does not say "
+                "which rows it holds, so give its objective labels of its own."
+            )
+        return self.values if queries.rows is None else self.values[queries.rows]
+
+
+class Column(Labels):
+    """One value a row, spread over a cluster as the rows are: a name there, under which each worker finds its share."""
+
+    __slots__ = ("collection",)
+
+    def __init__(self, collection: Any, name: str | None = None) -> None:
+        if name is None:
+            key = collection.__dask_keys__()
+            while isinstance(key, list):
+                key = key[0]
+            name = str(key[0])
+        self.collection = collection  # Dask's; None after a pickle: the rows are not here
+        self.values = np.empty(0)
+        self.digest = name.encode()
+
+    @property
+    def name(self) -> str:
+        return self.digest.decode()
+
+    def __reduce__(self) -> Any:
+        return Column, (None, self.name)
+
+    def __repr__(self) -> str:
+        return "<a Dask column>"
+
+    def of(self, queries: "Queries") -> Array:
+        if len(queries.labels) and self.name not in queries.columns:
+            raise LambdaplugError(
+                "labels=: a Dask column, and these rows came without it. Its partitions must have the rows of the data "
+                "set's, and the training must be lp.dask.train, lp.DaskLGBMRanker or lp.DaskXGBRanker; on one machine "
+                "pass labels=column.compute()."
+            )
+        return queries.columns.get(self.name, self.values)
+
+
+def as_labels(values: Any) -> Labels | None:
+    """The label source that ``labels=`` names: nothing, an array, or a Dask collection."""
+    if values is None or isinstance(values, Labels):
+        return values
+    return Column(values) if hasattr(values, "__dask_graph__") else Labels(values)
+
 
 class Queries:
     """``labels`` of rows that belong to consecutive queries, ``offsets[q]:offsets[q + 1]`` being query q's rows."""
@@ -75,6 +130,7 @@ class Queries:
         "_making",
         "_memo",
         "_orders",
+        "columns",
         "document_weight",
         "labels",
         "offsets",
@@ -92,6 +148,7 @@ class Queries:
         document_weight: npt.ArrayLike | None = None,
         rows: npt.NDArray[np.int64] | None = None,
         total_rows: int | None = None,
+        columns: Mapping[str, Array] | None = None,
     ) -> None:
         self.labels = vector(labels, "labels")
         if np.isnan(self.labels).any():
@@ -104,6 +161,7 @@ class Queries:
         self.document_weight = _weight(document_weight, len(self.labels), "row")
         self.rows = rows  # which of the original data set's rows these are, where they are a part of it
         self.total_rows = len(self.labels) if total_rows is None else total_rows
+        self.columns = columns or {}  # the values of these rows in a cluster's further columns, by name
         self._memo: dict[Hashable, Any] = {}
         self._making = threading.RLock()
         # Where the next ranking starts from, by cut-off: it changes no result, only the time.
@@ -159,15 +217,7 @@ class Queries:
 
     def labels_of(self, source: Labels | None) -> Array:
         """The labels of these rows in another source, or their own."""
-        if source is None:
-            return self.labels
-        if len(source) != self.total_rows:
-            raise LambdaplugError(
-                f"labels=: expected one value a row of the data set ({self.total_rows}), got {len(source)}. "
-                "They follow the rows into LightGBM's subsets and folds; a slice of an XGBoost DMatrix does not say "
-                "which rows it holds, so give its objective labels of its own."
-            )
-        return source.values if self.rows is None else source.values[self.rows]
+        return self.labels if source is None else source.of(self)
 
     def tiers(self, sources: tuple["Labels | None", ...]) -> Array:
         """A number for each row, equal within a query where all these sources have equal labels; NaN if one has none."""
@@ -313,6 +363,8 @@ class DataSet:
     hessian_floor: str = ""  # the host's parameter that can forbid every split
     made_no_split: Callable[[], bool] | None = None  # whether the training's last tree has none; dear to ask
     on_metric: Callable[[list[str]], None] | None = None  # told the names of the measures a metric reports
+    total: Callable[[Array], Array] | None = None  # adds arrays up over the workers that train together
+    stand_in: bool = False  # a row that a host needed where a worker's share has none: not to be counted
 
 
 _READERS: dict[str, Callable[[Any], DataSet]] = {}

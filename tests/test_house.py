@@ -60,7 +60,7 @@ def test_layers_point_one_way(path):
         top, _, rest = name.partition(".")
         if top == "numba":
             assert room == "kernels"
-        if top in ("lightgbm", "xgboost"):
+        if top in ("lightgbm", "xgboost", "dask", "distributed"):
             assert room == "hosts"
         if top == "lambdaplug" and room != "__init__" and rest:
             other = rest.partition(".")[0]
@@ -155,7 +155,7 @@ def test_without_a_writable_place_it_still_works():
 
 def test_importing_costs_little_beyond_numba():
     # By count, not by clock: nothing heavy is imported besides numpy and numba.
-    heavy = {"lightgbm", "xgboost", "pandas", "sklearn", "matplotlib", "scipy.stats", "dask"}
+    heavy = {"lightgbm", "xgboost", "pandas", "sklearn", "matplotlib", "scipy.stats", "dask", "distributed"}
     loaded = run("-c", "import sys, lambdaplug; print('\\n'.join(sys.modules))").split()
     assert not heavy & set(loaded)
 

@@ -15,6 +15,7 @@ from ..objectives import Objective
 from ..queries import DataSet, Queries
 from .callback import with_callback
 from .calling import calling
+from .sharing import is_stand_in, share
 
 __all__ = ["LGBMRanker", "read"]
 
@@ -49,6 +50,8 @@ def read(data: lgb.Dataset | None) -> DataSet:
         booster,
         "min_sum_hessian_in_leaf",
         functools.partial(_made_no_split, booster),
+        total=share().total,
+        stand_in=is_stand_in(data.get_weight()),
     )
 
 
@@ -73,11 +76,14 @@ def _queries(data: lgb.Dataset) -> Queries:
         raise LambdaplugError("the Dataset has no labels: lgb.Dataset(X, label=y, group=sizes).")
     group = data.get_group()
     weight = data.get_weight()
+    if is_stand_in(weight):
+        return Queries([], [])
+    columns = share().columns(labels, group)
     if weight is not None and group is not None:
         each = _one_a_query(np.asarray(weight), np.asarray(group))
         if each is not None:
-            return Queries(labels, group, query_weight=each, rows=rows, total_rows=total)
-    return Queries(labels, group, document_weight=weight, rows=rows, total_rows=total)
+            return Queries(labels, group, query_weight=each, rows=rows, total_rows=total, columns=columns)
+    return Queries(labels, group, document_weight=weight, rows=rows, total_rows=total, columns=columns)
 
 
 def _one_a_query(weight: npt.NDArray[Any], group: npt.NDArray[Any]) -> npt.NDArray[Any] | None:

@@ -20,8 +20,9 @@ from ..rows import sizes_of
 from .callback import Callback, with_callback
 from .calling import calling, introduce
 from .recorder import Recorder
+from .sharing import share
 
-__all__ = ["XGBDataIter", "XGBRanker", "read"]
+__all__ = ["XGBDataIter", "XGBRanker", "metric_of", "plain_parameters", "read"]
 
 Raw = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
@@ -53,12 +54,19 @@ def read(data: xgb.DMatrix) -> DataSet:
         "min_child_weight",
         functools.partial(_made_no_split, booster),
         _maximise,
+        _total if xgb.collective.is_distributed() else None,
     )
 
 
 def _host(values: Any) -> npt.NDArray[Any]:
     """XGBoost 3 hands out what it keeps on a GPU as CuPy arrays, which come to the host only when told to."""
     return np.asarray(values.get() if hasattr(values, "__cuda_array_interface__") else values)
+
+
+def _total(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Added up over the workers, each of which calls this as often. XGBoost itself averages the workers' averages."""
+    total: npt.NDArray[Any] = xgb.collective.allreduce(values, xgb.collective.Op.SUM)
+    return total.reshape(values.shape)
 
 
 def _made_no_split(booster: xgb.Booster) -> bool:
@@ -81,7 +89,8 @@ def _queries(
             f"the DMatrix has {rows} rows and {labels.size} labels: xgb.DMatrix(X, label=y, qid=ids)."
         )
     group = np.diff(bounds.astype(np.int64)) if bounds.size > 1 else None
-    return Queries(labels.reshape(rows), group, query_weight=weight if weight.size else None)
+    columns = share().columns(labels, group)
+    return Queries(labels.reshape(rows), group, query_weight=weight if weight.size else None, columns=columns)
 
 
 def _maximise(names: list[str]) -> None:
@@ -178,6 +187,15 @@ class _Plug(xgb.callback.TrainingCallback):  # type: ignore[misc]
         return model
 
 
+def plain_parameters(parameters: dict[str, Any], objective: object, metric: object) -> dict[str, Any]:
+    """An estimator's parameters as XGBoost itself takes them."""
+    if isinstance(objective, Objective):
+        parameters["objective"] = "rank:ndcg"
+        if metric is None:  # rank:ndcg's own metric wants whole labels up to 31, and is not asked for
+            parameters.setdefault("disable_default_eval_metric", 1)
+    return parameters
+
+
 class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
     """``xgboost.XGBRanker`` with a lambdaplug objective: ``XGBRanker(objective=lp.LambdaRank("map"))``.
 
@@ -193,12 +211,7 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
         self.objective: Any = objective
 
     def get_xgb_params(self) -> dict[str, Any]:
-        parameters: dict[str, Any] = super().get_xgb_params()
-        if isinstance(self.objective, Objective):
-            parameters["objective"] = "rank:ndcg"
-            if self.eval_metric is None:  # rank:ndcg's own metric wants whole labels up to 31, and is not asked for
-                parameters.setdefault("disable_default_eval_metric", 1)
-        return parameters
+        return plain_parameters(super().get_xgb_params(), self.objective, self.eval_metric)
 
     @functools.wraps(xgb.XGBRanker.fit)
     def fit(self, *args: Any, **kwargs: Any) -> "XGBRanker":
@@ -206,7 +219,7 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
         if not isinstance(objective, Objective) and not isinstance(metric, Metric):
             super().fit(*args, **kwargs)
             return self
-        plug = _Plug(objective if isinstance(objective, Objective) else None, _metric_of(objective, metric))
+        plug = _Plug(objective if isinstance(objective, Objective) else None, metric_of(objective, metric))
         try:
             self.callbacks = [plug, *(with_callback(objective, callbacks) or [])]
             self.eval_metric = None if isinstance(metric, Metric) else metric
@@ -217,14 +230,14 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any) -> float:
         """The last metric, as the parent's; X is a data frame with the column ``qid``."""
-        metric = _metric_of(self.objective, self.eval_metric)
+        metric = metric_of(self.objective, self.eval_metric)
         if metric is None:
             return float(super().score(X, y))
         group = sizes_of(X["qid"])
         return float(metric.report(Queries(y, group), self.predict(X), self.n_jobs, with_direction=False)[-1][1])
 
 
-def _metric_of(objective: object, metric: object) -> Metric | None:
+def metric_of(objective: object, metric: object) -> Metric | None:
     if metric is None and isinstance(objective, Objective):
         return Metric([objective.target]) if objective.target is not None else None
     return metric if isinstance(metric, Metric) else None

@@ -19,7 +19,7 @@ from ..kernels import (
     smooth_kernel,
 )
 from ..measures import Measure, Prepared, as_measure, registered
-from ..queries import Array, Labels, Queries, Task, vector
+from ..queries import Array, Queries, Task, as_labels, vector
 from ..schedules import Memory, Number, OnPlateau, at, check, is_constant
 from .base import Objective, Ranking, Scratch, as_step, refuse_document_weights
 
@@ -91,7 +91,7 @@ class Approx(Objective):
                 f"Approx: {self.measure} has no form in smooth positions; {', '.join(known)} have. "
                 "lp.LambdaRank, lp.SPSA and lp.FDSA take every measure."
             )
-        self.labels = labels if labels is None or isinstance(labels, Labels) else Labels(labels)
+        self.labels = as_labels(labels)
         self.usual = 10.0 if self.measure.cutoff is None else 0.1
         self.alpha = _steepness(alpha, "alpha")
         self.beta = _steepness(self.usual if beta is None else beta, "beta")
@@ -104,7 +104,7 @@ class Approx(Objective):
 
     def __repr__(self) -> str:
         said = [repr(str(self.measure))]
-        said += [f"labels=<{len(self.labels)} values>"] if self.labels is not None else []
+        said += [f"labels={self.labels!r}"] if self.labels is not None else []
         for name, value, usual in (("alpha", self.alpha, 10.0), ("beta", self.beta, self.usual)):
             said += [f"{name}={value!r}" if callable(value) else f"{name}={value:g}"] if value != usual else []
         said += ["hessian='constant'"] if self.unit else []

@@ -14,7 +14,7 @@ from ..clock import Clock
 from ..errors import LambdaplugError
 from ..kernels import Team, finish_kernel, get_num_threads, run_tasks, shape_kernel
 from ..measures import Measure
-from ..queries import Array, Queries, Task, read, vector
+from ..queries import Array, Labels, Queries, Task, read, vector
 from ..schedules import Memory
 from ..watch import watch
 
@@ -139,6 +139,12 @@ class Objective(abc.ABC):
     def divisible(self) -> bool:
         """Whether a part of a query's pairs can be added up on its own: not if anything inside is normalised."""
         return True
+
+    @property
+    def sources(self) -> tuple[Labels, ...]:
+        """Every label source inside besides the data set's own labels."""
+        labels = getattr(self, "labels", None)
+        return () if labels is None else (labels,)
 
     @property
     def target(self) -> Measure | None:

@@ -27,7 +27,7 @@ from ..kernels import (
     wide_kernel,
 )
 from ..measures import Measure, Prepared, as_measure
-from ..queries import Array, Labels, Queries, Task
+from ..queries import Array, Queries, Task, as_labels
 from ..rows import row_order
 from .base import EMPTY, Objective, Ranking, Scratch, as_step
 from .constructions import Construction, RankNetWeightPairs, as_construction
@@ -88,7 +88,7 @@ class LambdaRank(Objective):
         ignore_zero: bool = False,
     ) -> None:
         self.measure = as_measure(measure)
-        self.labels = labels if labels is None or isinstance(labels, Labels) else Labels(labels)
+        self.labels = as_labels(labels)
         self.cost = as_cost(cost)
         if isinstance(sigma, bool) or not isinstance(sigma, (int, float, np.number)) or not 0 < sigma < np.inf:
             raise LambdaplugError(f"sigma: expected a positive number, got {sigma!r}.")
@@ -105,7 +105,7 @@ class LambdaRank(Objective):
 
     def __repr__(self) -> str:
         said = [repr(str(self.measure))]
-        said += [f"labels=<{len(self.labels)} values>"] if self.labels is not None else []
+        said += [f"labels={self.labels!r}"] if self.labels is not None else []
         said += [f"cost={self.cost!r}"] if self.cost != as_cost("ranknet") else []
         said += [f"sigma={self.sigma:g}"] if self.sigma != 1.0 else []
         if self.construction != RankNetWeightPairs():

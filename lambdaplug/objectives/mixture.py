@@ -6,7 +6,7 @@ from typing import Any
 from ..clock import Clock
 from ..errors import LambdaplugError
 from ..measures import Measure
-from ..queries import Array, Queries, Task
+from ..queries import Array, Labels, Queries, Task
 from ..schedules import Guard, Number, OnPlateau, at, check, clip, is_constant
 from .base import EMPTY, Objective, Ranking, Scratch, as_step
 from .lambdarank import LambdaRank
@@ -84,6 +84,10 @@ class Mixture(Objective):
     @property
     def target(self) -> Measure | None:
         return self.parts[0][1].target
+
+    @property
+    def sources(self) -> tuple[Labels, ...]:
+        return tuple(dict.fromkeys(source for _, part in self.parts for source in part.sources))
 
     @property
     def watchers(self) -> tuple[OnPlateau | Guard, ...]:

@@ -10,7 +10,7 @@ from ..clock import Clock
 from ..errors import LambdaplugError
 from ..kernels import move_kernel, rank_kernel, sign_kernel, value_kernel
 from ..measures import Measure, Prepared, as_measure
-from ..queries import Array, Labels, Queries, Task
+from ..queries import Array, Queries, Task, as_labels
 from .base import Objective, Ranking, Scratch, as_step, refuse_document_weights
 
 __all__ = ["FDSA", "SPSA", "simultaneous_slope"]
@@ -56,7 +56,7 @@ class _Numerical(Objective):
 
     def __init__(self, measure: str | Measure, labels: npt.ArrayLike | None, c: float, normalize: str | None) -> None:
         self.measure = as_measure(measure)
-        self.labels = labels if labels is None or isinstance(labels, Labels) else Labels(labels)
+        self.labels = as_labels(labels)
         if isinstance(c, bool) or not isinstance(c, (int, float, np.number)) or not 0 < c < math.inf:
             raise LambdaplugError(f"c: expected a positive number, the distance scores are moved, got {c!r}.")
         self.c = float(c)
@@ -65,7 +65,7 @@ class _Numerical(Objective):
 
     def _said(self) -> list[str]:
         said = [repr(str(self.measure))]
-        said += [f"labels=<{len(self.labels)} values>"] if self.labels is not None else []
+        said += [f"labels={self.labels!r}"] if self.labels is not None else []
         said += [f"c={self.c:g}"] if self.c != DISTANCE else []
         return said
 

@@ -1,0 +1,79 @@
+"""Training over the workers of a Dask cluster, with either host: queries never cut, evaluation exact.
+
+>>> from lambdaplug import dask
+>>> dX, dy, dq = dask.partition_by_query([[0.5], [0.1], [0.7]], [1, 0, 0], [2, 1, 2], npartitions=2)
+>>> dq.compute().tolist()
+[1, 2, 2]
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import LambdaplugError
+from ..evaluation import Metric
+from ..objectives import Objective
+from .dask_layout import partition_by_query
+
+__all__ = ["partition_by_query", "train"]
+
+
+def train(
+    client: Any,
+    params: Mapping[str, Any],
+    data: Any,
+    objective: Objective | str | None = None,
+    num_boost_round: int | None = None,
+    *,
+    evals: Sequence[tuple[Any, str]] = (),
+    metric: Metric | None = None,
+    early_stopping_rounds: int | None = None,
+    callbacks: list[Any] | None = None,
+    host: str = "xgboost",
+    **options: Any,
+) -> dict[str, Any]:
+    """Train on a Dask cluster: ``{"booster": ..., "history": {name of evals: {measure: [values]}}}``.
+
+    Parameters
+    ----------
+    client: a ``distributed.Client``.
+    params: the host's parameters.
+    data: ``(dX, dy, dq)``, as ``partition_by_query`` returns them; for XGBoost a DaskDMatrix or DaskQuantileDMatrix too.
+    objective: lambdaplug's, with ``labels=`` a Dask column where it has one; or the host's word; default what params say.
+    num_boost_round: default the host's own.
+    evals: pairs of (data, name).
+    metric: ``lp.metric(...)``, exact over the workers; default the measure trained for.
+    early_stopping_rounds: stop after so many rounds in which no metric of any of evals (XGBoost: the last of the last)
+        was better than before.
+    callbacks: the host's; the one that a schedule needs is added.
+    host: ``"xgboost"`` or ``"lightgbm"``.
+    options: what else ``xgboost.dask.train`` or ``lightgbm.DaskLGBMRanker.fit`` takes.
+    """
+    parameters = dict(params)
+    if isinstance(parameters.get("objective"), Objective) and objective is None:
+        objective = parameters.pop("objective")
+    if isinstance(objective, str):
+        parameters["objective"], objective = objective, None
+    if objective is not None and not isinstance(objective, Objective):
+        raise LambdaplugError(f"objective: expected lambdaplug's, such as lp.LambdaRank('map'), got {objective!r}.")
+    if metric is not None and not isinstance(metric, Metric):
+        raise LambdaplugError(f"metric: expected lp.metric('ndcg@10'), got {metric!r}.")
+    named = any(parameters.get(name) for name in ("eval_metric", "metric", "metrics", "metric_types"))
+    if metric is None and evals and not named and objective is not None and objective.target is not None:
+        metric = Metric([objective.target])
+    if host == "xgboost":
+        from . import dask_xgboost
+
+        options.setdefault("verbose_eval", False)
+        if num_boost_round is not None:
+            options["num_boost_round"] = num_boost_round
+        options["early_stopping_rounds"] = early_stopping_rounds
+        return dask_xgboost.train(client, parameters, data, objective, evals, metric, callbacks, **options)
+    if host == "lightgbm":
+        from . import dask_lightgbm
+
+        if num_boost_round is not None:
+            parameters["num_iterations"] = num_boost_round
+        return dask_lightgbm.train(
+            client, parameters, data, objective, evals, metric, callbacks, early_stopping_rounds, **options
+        )
+    raise LambdaplugError(f"host: expected 'xgboost' or 'lightgbm', got {host!r}.")

@@ -1,0 +1,339 @@
+"""XGBoost on Dask: its own training, given checked data, an objective and what the workers need besides."""
+
+import functools
+import operator
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import xgboost as xgb
+from dask import delayed
+from distributed import get_worker
+from xgboost import dask as dxgb
+
+from ..errors import LambdaplugError
+from ..evaluation import Metric
+from ..objectives import Objective
+from ..queries import Labels, vector
+from ..rows import sizes_of
+from .callback import with_callback
+from .dask_checks import (
+    Columns,
+    Laid,
+    Look,
+    check,
+    lay,
+    look,
+    measures_of,
+    refuse_async,
+    refuse_local_scales,
+    require,
+)
+from .dask_layout import array_of, values_of
+from .sharing import Rows, Share, sharing
+from .xgboost import metric_of, plain_parameters
+
+__all__ = ["DaskXGBRanker", "train"]
+
+Data: TypeAlias = "tuple[Any, Any, Any] | dxgb.DaskDMatrix"
+
+# By training and worker: several workers may share a process.
+_failures: dict[tuple[str, str], str] = {}
+_deposits: dict[tuple[str, str], list[Rows]] = {}
+
+
+def _deposit(training: str, parts: list[dict[str, Any]], columns: dict[str, list[Any]]) -> None:
+    """On a worker, before a training: its rows' further columns, in the order in which its DMatrix will have them."""
+    labels = np.concatenate([values_of(part["label"]) for part in parts]).astype(np.float32)
+    sizes = sizes_of(np.concatenate([values_of(part["qid"]) for part in parts]))
+    named = {name: Labels(np.concatenate([values_of(part) for part in some])).values for name, some in columns.items()}
+    _deposits.setdefault((training, get_worker().address), []).append(Rows(labels, sizes, named))
+
+
+def _withdraw(training: str) -> list[str]:
+    """On a worker, after a training: nothing is left of it; says what went wrong."""
+    for key in [key for key in _deposits if key[0] == training]:
+        _deposits.pop(key, None)
+    return [_failures.pop(key) for key in list(_failures) if key[0] == training]
+
+
+class _Bound:
+    """An objective or a metric that finds, on whichever worker it is called, that worker's columns, and leaves word of
+    what went wrong."""
+
+    def __init__(self, what: Objective | Metric, training: str) -> None:
+        self.what = what
+        self.training = training
+
+    def __call__(self, scores: Any, data: Any) -> Any:
+        here = self.training, str(get_worker().address)
+        try:
+            with sharing(Share(tuple(_deposits.get(here, ())))):
+                return self.what(scores, data)
+        except BaseException as error:
+            # The other workers will fail of XGBoost's lost connection, and the client may hear of that first.
+            _failures[here] = f"the training stopped on worker {here[1]}: {type(error).__name__}: {error}"
+            raise
+
+
+class _Matrix:
+    """A DaskDMatrix and what is known about it."""
+
+    def __init__(self, client: Any, matrix: Any, looks: Sequence[Look], rows: Sequence[int], laid: Laid | None) -> None:
+        self.client, self.matrix, self.looks, self.rows = client, matrix, looks, rows
+        self.kept = list(range(len(rows))) if laid is None else laid.kept
+        self.given = len(rows) if laid is None else laid.given
+
+    def deposit(self, training: str, columns: dict[str, list[Any]]) -> None:
+        placed = {name: self.client.compute(parts) for name, parts in columns.items()}
+        tasks = []
+        for address, parts in self.matrix.worker_map.items():
+            numbers = [self.matrix.partition_order[part.key] for part in parts]
+            mine = {name: [some[number] for number in numbers] for name, some in placed.items()}
+            tasks.append(self.client.submit(_deposit, training, parts, mine, workers=[address], pure=False))
+        self.client.gather(tasks)
+
+
+def _numbered(qid: Any, first: int) -> npt.NDArray[np.int64]:
+    """The queries numbered in their order: XGBoost sorts by id, and not stably, what is not sorted."""
+    sizes = sizes_of(values_of(qid))
+    return np.repeat(np.arange(first, first + len(sizes)), sizes)
+
+
+def _flat(part: Any) -> npt.NDArray[np.float64]:
+    return vector(part, "y")
+
+
+def _built(
+    client: Any, data: Any, quantile: bool, reference: Any, others: dict[str, Any], options: dict[str, Any]
+) -> _Matrix:
+    laid = lay(client, *data, **others)
+    first = np.concatenate([[0], np.cumsum(laid.queries)]).tolist()
+    numbered = [delayed(_numbered)(part, start) for part, start in zip(laid.parts["qid"], first[:-1], strict=True)]
+    labels = [delayed(_flat)(part) for part in laid.parts["y"]]
+    known: dict[str, Any] = {
+        "label": array_of(labels, laid.rows, (), np.empty(0)),
+        "qid": array_of(numbered, laid.rows, (), np.empty(0, np.int64)),
+    }
+    for name in others:
+        if name in laid.parts:
+            known[name] = array_of([delayed(_flat)(part) for part in laid.parts[name]], laid.rows, (), np.empty(0))
+    if quantile:
+        options = options if reference is None else {**options, "ref": reference}
+        matrix = dxgb.DaskQuantileDMatrix(client, laid.X, **known, **options)
+    else:
+        options = {name: option for name, option in options.items() if name != "max_bin"}
+        matrix = dxgb.DaskDMatrix(client, laid.X, **known, **options)
+    return _Matrix(client, matrix, laid.looks, laid.rows, laid)
+
+
+def _seen(parts: list[dict[str, Any]]) -> tuple[list[int], Look, bool]:
+    """On a worker: a DaskDMatrix's partitions there."""
+    if any(part.get(name) is None for part in parts for name in ("label", "qid")):
+        raise LambdaplugError("the DaskDMatrix has no labels or no queries: DaskDMatrix(client, X, y, qid=ids).")
+    rows = [part["data"].shape[0] for part in parts]
+    ids = np.concatenate([values_of(part["qid"]) for part in parts])
+    labels = np.concatenate([values_of(part["label"]) for part in parts])
+    return rows, look(np.empty((sum(rows), 0)), labels, ids, None, {}), bool((ids[1:] >= ids[:-1]).all())
+
+
+def _given(client: Any, matrix: Any) -> _Matrix:
+    found = client.gather(
+        [client.submit(_seen, parts, workers=[address], pure=False) for address, parts in matrix.worker_map.items()]
+    )
+    check([one for _, one, _ in found], "worker")
+    if not all(ordered for _, _, ordered in found):
+        raise LambdaplugError(
+            "the DaskDMatrix's query ids are not sorted, and XGBoost would sort its rows, ties in any order. "
+            "Pass (dX, dy, dq) instead of the DaskDMatrix, or lay them out with lp.dask.partition_by_query first."
+        )
+    rows = [0] * len(matrix.partition_order)
+    for parts, (counts, _, _) in zip(matrix.worker_map.values(), found, strict=True):
+        for part, count in zip(parts, counts, strict=True):
+            rows[matrix.partition_order[part.key]] = count
+    return _Matrix(client, matrix, [one for _, one, _ in found], rows, None)
+
+
+def train(
+    client: Any,
+    params: dict[str, Any],
+    data: Data,
+    objective: Objective | None,
+    evals: Sequence[tuple[Data, str]],
+    metric: Metric | None,
+    callbacks: list[Any] | None,
+    matrix_options: dict[str, Any] | None = None,
+    others: dict[str, Any] | None = None,
+    eval_others: Sequence[dict[str, Any]] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """``xgboost.dask.train`` of checked data. ``others`` has further columns of the DMatrix, such as base_margin."""
+    refuse_async(client)
+    params = dict(params)
+    if objective is not None:
+        params["objective"] = "rank:ndcg"
+        if params.get("eval_metric") is None:  # rank:ndcg's own wants whole labels up to 31, and is not asked for
+            params.setdefault("disable_default_eval_metric", 1)
+    quantile = params.get("tree_method") in (None, "auto", "hist") and params.get("booster") != "gblinear"
+    built = {"max_bin": params.get("max_bin"), **(matrix_options or {})}
+    known: list[tuple[Any, _Matrix]] = []
+
+    def matrix_of(one: Any, reference: Any, besides: dict[str, Any]) -> _Matrix:
+        for before, matrix in known:
+            if one is before or (not isinstance(one, dxgb.DaskDMatrix) and all(map(_same, one, _triple(before)))):
+                return matrix
+        if isinstance(one, dxgb.DaskDMatrix):
+            made = _given(client, one)
+        else:
+            made = _built(client, _triple(one), quantile, reference, besides, built)
+        known.append((one, made))
+        return made
+
+    dtrain = matrix_of(data, None, others or {})
+    several = eval_others or [{}] * len(evals)
+    sets = [matrix_of(one, dtrain.matrix, besides) for (one, _), besides in zip(evals, several, strict=True)]
+    refuse_local_scales(measures_of(objective), dtrain.looks)
+    for one in sets:
+        refuse_local_scales(measures_of(metric), one.looks)
+
+    sources = () if objective is None else objective.sources
+    further = () if metric is None else metric.sources
+    columns = Columns(client, [*sources, *further])
+    fitting = {id(one): columns.of(one.kept, one.given, one.rows) for one in [dtrain, *sets]}
+    require(columns, sources, [fitting[id(dtrain)]], "the training data")
+    require(columns, further, [fitting[id(one)] for one in sets], "any of evals")
+
+    training = uuid.uuid4().hex
+    run = functools.partial(
+        dxgb.train,
+        client,
+        params,
+        dtrain.matrix,
+        evals=[(one.matrix, name) for one, (_, name) in zip(sets, evals, strict=True)] or None,
+        obj=None if objective is None else _Bound(objective, training),
+        custom_metric=None if metric is None else _Bound(metric, training),
+        callbacks=with_callback(objective, callbacks),
+        **options,
+    )
+    try:
+        if columns.parts:
+            for one in dict.fromkeys([dtrain, *sets]):
+                one.deposit(training, fitting[id(one)])
+        return _connected(run)
+    except xgb.core.XGBoostError as error:
+        failed = [reason for reasons in client.run(_withdraw, training).values() for reason in reasons]
+        if failed:
+            raise LambdaplugError(failed[0]) from error
+        raise
+    finally:
+        client.run(_withdraw, training)
+
+
+def _connected(run: Callable[[], Any], attempts: int = 3) -> dict[str, Any]:
+    """The training's result. Its workers may fail to find each other, when a signal interrupts them: then once more."""
+    try:
+        found: dict[str, Any] = run()
+    except xgb.core.XGBoostError as error:
+        if "bootstrap the communication group" not in str(error) or attempts == 1:
+            raise
+        return _connected(run, attempts - 1)
+    return found
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b
+
+
+def _triple(data: Any) -> tuple[Any, Any, Any]:
+    if isinstance(data, dxgb.DaskDMatrix):
+        return data, None, None
+    if not isinstance(data, (tuple, list)) or len(data) != 3:
+        raise LambdaplugError(
+            "data: expected (dX, dy, dq), as lp.dask.partition_by_query returns them, or a DaskDMatrix with qid; got "
+            f"{type(data).__name__}."
+        )
+    return data[0], data[1], data[2]
+
+
+class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
+    """``xgboost.dask.DaskXGBRanker`` with a lambdaplug objective: ``.fit(dX, dy, qid=dq)``.
+
+    ``eval_metric`` takes ``lp.metric(...)``, exact over the workers, and is the measure trained for if left out. Data
+    that cut a query are refused, whatever ``allow_group_split`` says: rows are not moved unless you ask
+    ``lp.dask.partition_by_query`` to.
+    """
+
+    eval_metric: Any
+    callbacks: Any
+
+    def __init__(self, *, objective: str | Objective = "rank:ndcg", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.objective: Any = objective
+
+    def get_xgb_params(self) -> dict[str, Any]:
+        return plain_parameters(super().get_xgb_params(), self.objective, self.eval_metric)
+
+    @functools.wraps(dxgb.DaskXGBRanker.fit)
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        group: Any = None,
+        qid: Any = None,
+        sample_weight: Any = None,
+        base_margin: Any = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        eval_group: Any = None,
+        eval_qid: Sequence[Any] | None = None,
+        verbose: int | bool | None = False,
+        xgb_model: Any = None,
+        sample_weight_eval_set: Any = None,
+        base_margin_eval_set: Sequence[Any] | None = None,
+        feature_weights: Any = None,
+    ) -> "DaskXGBRanker":
+        if group is not None or eval_group is not None or qid is None:
+            raise LambdaplugError("XGBoost on Dask knows queries by their ids: pass qid= (and eval_qid=), not group=.")
+        if sample_weight is not None or sample_weight_eval_set is not None:
+            raise LambdaplugError("XGBoost on Dask takes no weights together with qid; LightGBM does.")
+        sets = list(eval_set or [])
+        ids = list(eval_qid or [])
+        if len(sets) != len(ids):
+            raise LambdaplugError(f"eval_qid: expected one for each of eval_set ({len(sets)}), got {len(ids)}.")
+        margins = list(base_margin_eval_set or [None] * len(sets))
+        parameters = self.get_xgb_params()
+        asked = self.eval_metric if isinstance(self.eval_metric, (list, tuple)) else [self.eval_metric]
+        parameters["eval_metric"] = [one for one in asked if isinstance(one, str)] or None
+        ours = [one for one in asked if isinstance(one, Metric)]
+        metric = functools.reduce(operator.add, ours) if ours else metric_of(self.objective, self.eval_metric)
+        results = train(
+            self.client,
+            parameters,
+            (X, y, qid),
+            self.objective if isinstance(self.objective, Objective) else None,
+            [
+                ((one, labels, known), f"validation_{i}")
+                for i, ((one, labels), known) in enumerate(zip(sets, ids, strict=True))
+            ],
+            metric,
+            self.callbacks,
+            matrix_options={
+                "missing": self.missing,
+                "enable_categorical": self.enable_categorical,
+                "feature_types": self.feature_types,
+                "feature_weights": feature_weights
+                if feature_weights is not None
+                else getattr(self, "feature_weights", None),
+            },
+            others={"base_margin": base_margin},
+            eval_others=[{"base_margin": margin} for margin in margins],
+            num_boost_round=self.get_num_boosting_rounds(),
+            early_stopping_rounds=self.early_stopping_rounds,
+            verbose_eval=verbose,
+            xgb_model=xgb_model.get_booster() if isinstance(xgb_model, xgb.XGBModel) else xgb_model,
+            **({"coll_cfg": self.coll_cfg} if getattr(self, "coll_cfg", None) is not None else {}),
+        )
+        self._Booster, self.evals_result_ = results["booster"], results["history"]
+        return self

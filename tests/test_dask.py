@@ -1,0 +1,578 @@
+"""Dask: a real cluster of two worker processes, both hosts; queries never cut, evaluation exact, no hang."""
+
+import importlib
+import itertools
+import logging
+import pickle
+import sys
+import threading
+
+import cloudpickle
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.base
+import xgboost as xgb
+from distributed import Client, LocalCluster, get_worker, wait
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xgboost import dask as dxgb
+
+import lambdaplug as lp
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers cannot import the tests
+pytestmark = pytest.mark.filterwarnings("ignore:Parameter n_jobs will be ignored", "ignore:.*eval_set.*deprecated")
+
+HOSTS = ["xgboost", "lightgbm"]
+PARAMETERS = {
+    "xgboost": {"min_child_weight": 0, "lambda": 1e-3, "max_depth": 4, "base_score": 0.0, "objective": "rank:ndcg"},
+    "lightgbm": {"verbose": -1, "num_leaves": 7, "min_data_in_leaf": 1, "min_data_in_bin": 1, "deterministic": True},
+}
+
+
+@pytest.fixture(scope="module")
+def client():
+    quiet = {"distributed.worker.memory.terminate": False}
+    with (
+        dask.config.set(quiet),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+        ) as cluster,
+        Client(cluster) as found,
+    ):
+        yield found
+
+
+def placed(client, collection):
+    """Its first half on the first worker, the rest on the second."""
+    workers = sorted(client.scheduler_info()["workers"])
+    half = collection.numblocks[0] // 2
+    pieces = (collection.blocks[:half], collection.blocks[half:])
+    held = [client.persist(piece, workers=[worker]) for piece, worker in zip(pieces, workers, strict=True)]
+    wait(held)
+    return da.concatenate(held)
+
+
+class Data:
+    """Features of few values, so that the bins are the same wherever the rows are."""
+
+    def __init__(self, queries=60, seed=0):
+        data = lp.data.cubic(queries=queries, documents=10, features=5, noise=0.3, seed=seed)
+        keep = np.random.default_rng(seed).random(len(data.labels)) < 0.8  # queries of different sizes
+        self.X, self.labels, self.qid = np.clip(np.round(data.X), -2, 2)[keep], data.labels[keep], data.qid[keep]
+        self.group = np.unique(self.qid, return_counts=True)[1]
+        self.clicks = lp.data.simulate_clicks(self.labels, self.group)
+        self.weight = 1.0 + self.qid % 3
+
+    def spread(self, client, npartitions=4):
+        """Half of the partitions on each worker, for good: (dX, dy, dq, dclicks, dweight)."""
+        things = lp.dask.partition_by_query(
+            *(self.X, self.labels, self.qid, self.clicks, self.weight), npartitions=npartitions
+        )
+        return [placed(client, thing) for thing in things]
+
+    def train(self, host, objective, rounds=8, params=PARAMETERS):
+        """On one machine."""
+        callbacks = [lp.callback(objective)] if isinstance(objective, lp.Mixture) else []
+        if host == "lightgbm":
+            params = {**params[host], "objective": objective, "metric": "None"}
+            return lgb.train(
+                params,
+                lgb.Dataset(self.X, self.labels, group=self.group),
+                rounds,
+                valid_sets=[self.lgb],
+                callbacks=callbacks,
+            )
+        dtrain = xgb.QuantileDMatrix(self.X, self.labels, qid=self.qid)
+        params = {**params[host], "disable_default_eval_metric": 1}
+        metric = lp.metric("ndcg@10")
+        evals = [(dtrain, "train")]
+        return xgb.train(
+            *(params, dtrain, rounds),
+            obj=objective,
+            evals=evals,
+            custom_metric=metric,
+            callbacks=callbacks,
+            verbose_eval=False,
+        )
+
+    @property
+    def lgb(self):
+        return lgb.Dataset(self.X, self.labels, group=self.group)
+
+    def predict(self, booster):
+        return booster.predict(self.X if isinstance(booster, lgb.Booster) else xgb.DMatrix(self.X))
+
+
+DATA = Data()
+
+
+@pytest.fixture(scope="module")
+def spread(client):
+    return DATA.spread(client)
+
+
+def splits(booster):
+    """Every tree's splits, and its leaves."""
+    if isinstance(booster, xgb.Booster):
+        frame = booster.trees_to_dataframe()
+        leaf = frame.Feature == "Leaf"
+        return list(zip(frame.Tree, frame.Node, frame.Feature, frame.Split.fillna(0), strict=True)), frame.Gain[leaf]
+    frame = booster.trees_to_dataframe()
+    leaf = frame.split_feature.isna()
+    return list(
+        zip(frame.node_index, frame.split_feature.fillna(""), frame.threshold.fillna(0), strict=True)
+    ), frame.value[leaf]
+
+
+def within(seconds, work):
+    """What the work returns or raises, if it does so in time."""
+    outcome = []
+
+    def guarded():
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=guarded, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert outcome, f"still at it after {seconds} s"
+    return outcome[0]
+
+
+# --- laying out ----------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def layouts(draw):
+    rows = draw(st.integers(1, 40))
+    ids = draw(st.lists(st.integers(-3, 9), min_size=rows, max_size=rows))
+    as_text = draw(st.booleans())
+    cuts = sorted(draw(st.lists(st.integers(0, rows), max_size=4)))
+    return np.array([f"q{i:+d}" for i in ids] if as_text else ids), cuts, draw(st.integers(1, 6) | st.none())
+
+
+@pytest.mark.parametrize("kind", ["arrays", "frames", "dask arrays", "dask frames"])
+@settings(max_examples=15, deadline=None)
+@given(layout=layouts())
+def test_partitions_hold_whole_queries_in_their_order(kind, layout):
+    ids, cuts, npartitions = layout
+    rows = len(ids)
+    row = np.arange(rows)
+    X = np.column_stack([row, row % 3])
+    bounds = np.array([0, *cuts, rows])
+    chunks = tuple(np.diff(bounds).tolist())
+    if kind == "arrays":
+        given_things = X, row, ids, row / 2
+    elif kind == "frames":
+        frame = pd.DataFrame(X, columns=["a", "b"])
+        given_things = frame, pd.Series(row), pd.Series(ids, name="query"), row / 2
+    elif kind == "dask arrays":
+        pieces = [da.from_array(thing, chunks=-1) for thing in (X, row, ids, row / 2)]
+        given_things = [thing.rechunk({0: chunks}) for thing in pieces]
+    else:
+        frame = pd.DataFrame({"a": row, "b": row % 3, "query": ids, "half": row / 2})
+        parts = [dask.delayed(frame.iloc[a:b]) for a, b in itertools.pairwise(bounds)]
+        frame = dd.from_delayed(parts, meta=frame.iloc[:0], verify_meta=False)
+        given_things = frame[["a", "b"]], frame["a"], frame["query"], frame["half"]
+    with dask.config.set(scheduler="synchronous"):
+        dX, dy, dq, dhalf = lp.dask.partition_by_query(*given_things, npartitions=npartitions)
+        as_frame = "frames" in kind
+        assert isinstance(dX, dd.DataFrame if as_frame else da.Array)
+        assert isinstance(dq, dd.Series if as_frame else da.Array)
+        parts = [
+            dask.compute(*(np.ravel(one.to_delayed())[i] for one in (dX, dy, dq, dhalf))) for i in range(dX.npartitions)
+        ]
+    parts = [[np.asarray(one) for one in part] for part in parts]
+    order = np.concatenate([part[1] for part in parts])
+    np.testing.assert_array_equal(order, np.argsort(ids, kind="stable"))  # every row once, queries together, order kept
+    for part_X, part_y, part_q, part_half in parts:
+        np.testing.assert_array_equal(part_X, X[part_y])
+        np.testing.assert_array_equal(part_q, ids[part_y])
+        np.testing.assert_array_equal(part_half, part_y / 2)
+    holders = [set(part[2]) for part in parts]
+    assert sum(map(len, holders)) == len(set(ids))
+    if npartitions is not None:
+        largest = np.unique(ids, return_counts=True)[1].max()
+        assert len(parts) <= npartitions
+        assert max(len(part[1]) for part in parts) <= rows / npartitions + largest
+
+
+def test_what_cannot_be_laid_out_is_refused():
+    X, y, qid = np.zeros((4, 2)), np.zeros(4), np.array([0, 0, 1, 1])
+    for wrong, message in [
+        ((X, y[:3], qid), "y: expected 4 rows"),
+        ((X, y, [0, 0, np.nan, 1]), "qid: some rows have none"),
+        ((X[:0], y[:0], qid[:0]), "no rows"),
+        ((da.from_array(X), y, qid), "Dask collections only, or none"),
+        (
+            (da.from_array(X, chunks=(2, 2)), da.from_array(y[:3], chunks=3), da.from_array(qid, chunks=2)),
+            "y: expected 2",
+        ),
+    ]:
+        with pytest.raises(lp.LambdaplugError, match=message):
+            lp.dask.partition_by_query(*wrong)
+    with pytest.raises(lp.LambdaplugError, match="npartitions"):
+        lp.dask.partition_by_query(X, y, qid, npartitions=0)
+
+
+# --- the same as the hosts', the same as one machine ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_presets_grow_the_builtin_trees(client, spread, host):
+    dX, dy, dq, *_ = spread
+    if host == "xgboost":
+        objective, word = lp.presets.xgboost("ndcg"), "rank:ndcg"
+        own = dxgb.DaskQuantileDMatrix(client, dX, dy, qid=dq)
+        builtin = dxgb.train(client, PARAMETERS[host], own, 8)["booster"]
+        given_matrix = lp.dask.train(client, PARAMETERS[host], own, objective=objective, num_boost_round=8)["booster"]
+        assert splits(given_matrix)[0] == splits(builtin)[0]
+    else:
+        objective, word = lp.presets.lightgbm(), "lambdarank"
+        group = dq.map_blocks(lambda ids: np.unique(ids, return_counts=True)[1], dtype=np.int64)
+        builtin = (
+            lgb.DaskLGBMRanker(client=client, n_estimators=8, **PARAMETERS[host]).fit(dX, dy, group=group).booster_
+        )
+    params = {name: value for name, value in PARAMETERS[host].items() if name != "objective"}
+    ours, same = (
+        lp.dask.train(client, params, (dX, dy, dq), objective=one, num_boost_round=8, host=host)["booster"]
+        for one in (objective, word)
+    )
+    assert len(splits(builtin)[0]) > 40
+    for other in (ours, same):
+        assert splits(other)[0] == splits(builtin)[0]
+        np.testing.assert_allclose(splits(other)[1], splits(builtin)[1], rtol=1e-4, atol=1e-6)
+
+
+def graded(clicks, weights=(0.8, 0.2)):
+    return lp.Graded([lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels=clicks)], weights=list(weights))
+
+
+def moving(clicks):
+    return graded(clicks, [lambda m: 1.0 - min(m, 20) / 20, lambda m: min(m, 20) / 20])
+
+
+def watching(clicks):  # noqa: ARG001
+    # The metric rises slowly enough to be a plateau; every worker must see the same one.
+    weight = lp.on_plateau("ndcg@10", patience=1, min_delta=0.01, start=0.0, step=0.3)
+    return lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), weight=weight)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize(
+    "make", [lambda _: lp.LambdaRank("map"), graded, moving, watching], ids=["plain", "graded", "scheduled", "watching"]
+)
+def test_the_model_is_the_one_of_one_machine(client, spread, host, make):
+    dX, dy, dq, dclicks, _ = spread
+    trained = lp.dask.train(
+        client,
+        PARAMETERS[host],
+        (dX, dy, dq),
+        objective=make(dclicks),
+        num_boost_round=8,
+        evals=[((dX, dy, dq), "train")],
+        metric=lp.metric("ndcg@10"),
+        host=host,
+    )
+    alone = DATA.train(host, make(DATA.clicks))
+    assert splits(trained["booster"])[0] == splits(alone)[0]
+    np.testing.assert_allclose(DATA.predict(trained["booster"]), DATA.predict(alone), rtol=1e-3, atol=1e-4)
+    if make is watching:  # the weight did move
+        assert splits(alone)[0] != splits(DATA.train(host, lp.LambdaRank("ndcg")))[0]
+
+
+# --- exact over workers --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("bounds", [(0, 4, 30), (0, 30)], ids=["uneven", "one worker"])
+def test_evaluation_is_exact_and_stopping_agrees(client, spread, host, bounds):
+    dX, dy, dq, dclicks, _ = spread
+    valid = Data(queries=30, seed=5)
+    offsets = np.concatenate([[0], np.cumsum(valid.group)])[list(bounds)]
+    vX, vy, vq, vclicks = (
+        da.concatenate([da.from_array(thing[a:b]) for a, b in itertools.pairwise(offsets)])
+        for thing in (valid.X, valid.labels, valid.qid, valid.clicks)
+    )
+    trained = lp.dask.train(
+        client,
+        PARAMETERS[host],
+        (dX, dy, dq),
+        objective=graded(dclicks),
+        num_boost_round=60,
+        evals=[((vX, vy, vq), "valid")],
+        metric=lp.metric("cndcg@3", labels=vclicks) + lp.metric("ndcg@3") + lp.metric("map", empty=0),
+        early_stopping_rounds=5,
+        host=host,
+    )
+    booster, history = trained["booster"], trained["history"]["valid"]
+    rounds = len(history["map"])
+    assert rounds < 60  # stopped, on every worker in the same round
+    if host == "xgboost":
+        assert booster.best_iteration == np.argmax(history["map"])
+        scores = booster.predict(xgb.DMatrix(valid.X), iteration_range=(0, rounds))
+    else:
+        rounds = booster.best_iteration
+        scores = booster.predict(valid.X)
+    expected = {
+        **lp.evaluate("cndcg@3", valid.clicks, scores, valid.group),
+        **lp.evaluate("ndcg@3", valid.labels, scores, valid.group),
+        **lp.evaluate("map", valid.labels, scores, valid.group, empty=0),
+    }
+    tolerance = 1e-12 if host == "lightgbm" else 1e-6  # XGBoost prints six digits and reads them again
+    assert {name: values[rounds - 1] for name, values in history.items()} == pytest.approx(expected, abs=tolerance)
+    # A mean of the workers' means would be another.
+    each = lp.evaluate("ndcg@3", valid.labels, scores, valid.group, per_query=True)["ndcg@3"]
+    assert abs((np.nanmean(each[:4]) + np.nanmean(each[4:])) / 2 - np.nanmean(each)) > 1e-3
+
+
+def test_xgboosts_own_training_reports_the_exact_metric_too(client, spread):
+    dX, dy, dq, *_ = spread
+    matrix = dxgb.DaskDMatrix(client, dX, dy, qid=dq)
+    metric = lp.metric("ndcg@3")
+    trained = dxgb.train(
+        *(client, {**PARAMETERS["xgboost"], "disable_default_eval_metric": 1}, matrix, 3),
+        obj=lp.LambdaRank("map"),
+        custom_metric=metric,
+        evals=[(matrix, "train")],
+        verbose_eval=False,
+    )
+    expected = lp.evaluate("ndcg@3", DATA.labels, DATA.predict(trained["booster"]), DATA.group)["ndcg@3"]
+    assert trained["history"]["train"]["ndcg@3"][-1] == pytest.approx(expected, abs=1e-6)
+
+
+def test_workers_that_do_not_find_each_other_try_again():
+    outcomes = [xgb.core.XGBoostError("Failed to bootstrap the communication group."), {"booster": None}]
+
+    def run():
+        found = outcomes.pop(0)
+        if isinstance(found, dict):
+            return found
+        raise found
+
+    connected = importlib.import_module("lambdaplug.hosts.dask_xgboost")._connected
+    assert connected(run) == {"booster": None}
+    outcomes += [xgb.core.XGBoostError("Failed to bootstrap the communication group.")] * 3
+    with pytest.raises(xgb.core.XGBoostError, match="bootstrap"):
+        connected(run)
+    outcomes = [xgb.core.XGBoostError("another trouble"), {}]
+    with pytest.raises(xgb.core.XGBoostError, match="another"):
+        connected(run)
+
+
+# --- the rankers ---------------------------------------------------------------------------------------------------
+
+
+def test_rankers_take_frames_groups_and_weights(client, spread):
+    dX, dy, dq, _, dweight = spread
+    frame = pd.DataFrame(DATA.X, columns=list("abcde"))
+    rows = np.random.default_rng(1).permutation(len(frame))
+    shuffled = frame.assign(label=DATA.labels, query=[f"q{i:03d}" for i in DATA.qid]).iloc[np.sort(rows)[::-1]]
+    whole = dd.from_pandas(shuffled, npartitions=3, sort=False)
+    fX, fy, fq = lp.dask.partition_by_query(whole[list("abcde")], whole["label"], whole["query"], npartitions=3)
+    eX = dd.from_dask_array(dX, columns=list("abcde"))
+    for kind, options in ((lp.DaskXGBRanker, {"min_child_weight": 0}), (lp.DaskLGBMRanker, {"verbose": -1})):
+        ranker = sklearn.base.clone(kind(objective=lp.LambdaRank("map"), n_estimators=5, **options))
+        ranker.client = client
+        ranker.fit(fX, fy, qid=fq, eval_set=[(eX, dy)], eval_qid=[dq])
+        assert isinstance(ranker.objective, lp.LambdaRank)
+        values = next(iter(ranker.evals_result_.values()))["map"]
+        scores = np.asarray(ranker.predict(eX).compute())
+        assert values[-1] == pytest.approx(lp.evaluate("map", DATA.labels, scores, DATA.group)["map"], abs=1e-6)
+        assert values[-1] > values[0] > 0.5
+        loaded = pickle.loads(pickle.dumps(ranker))
+        loaded.client = client
+        np.testing.assert_array_equal(np.asarray(loaded.predict(eX).compute()), scores)
+    assert isinstance(ranker.to_local(), lp.LGBMRanker)
+    np.testing.assert_array_equal(ranker.to_local().predict(pd.DataFrame(DATA.X, columns=list("abcde"))), scores)
+
+    group = dq.map_blocks(lambda ids: np.unique(ids, return_counts=True)[1], dtype=np.int64)
+    options = {name: value for name, value in PARAMETERS["lightgbm"].items() if name != "min_data_in_leaf"}
+    weighted = lp.DaskLGBMRanker(objective=lp.LambdaRank("map"), n_estimators=5, client=client, **options)
+    weighted.fit(dX, dy, group=group, sample_weight=dweight)
+    alone = lp.LGBMRanker(objective=lp.LambdaRank("map"), n_estimators=5, **options)
+    alone.fit(DATA.X, DATA.labels, group=DATA.group, sample_weight=DATA.weight)
+    assert splits(weighted.booster_)[0] == splits(alone.booster_)[0]
+
+
+# --- refused -------------------------------------------------------------------------------------------------------
+
+
+def fits(client, dX, dy, dq, objective, **options):
+    """Both hosts, by function and by class."""
+    yield lambda: lp.dask.train(client, PARAMETERS["xgboost"], (dX, dy, dq), objective=objective, **options)
+    yield lambda: lp.dask.train(client, {"verbose": -1}, (dX, dy, dq), objective=objective, host="lightgbm", **options)
+    if not options:
+        yield lambda: lp.DaskXGBRanker(objective=objective).fit(dX, dy, qid=dq)
+        yield lambda: lp.DaskLGBMRanker(objective=objective, verbose=-1).fit(dX, dy, qid=dq)
+
+
+def test_cut_queries_are_refused(client, spread):
+    dX, dy, dq, *_ = spread
+    rows = len(DATA.labels)
+    chunks = (rows // 2, rows - rows // 2)  # in the middle of a query
+    cut = [one.rechunk({0: chunks}) for one in (dX, dy, dq)]
+    middle = DATA.qid[rows // 2]
+    assert DATA.qid[rows // 2 - 1] == middle
+    message = rf"61 queries of 60 different ids: 1 are cut, .* query {middle}, with \d+ rows in partition 0 and .*partition_by_query"
+    for fit in fits(client, *cut, lp.LambdaRank("map")):
+        with pytest.raises(lp.LambdaplugError, match=message):
+            fit()
+    scattered = dq.map_blocks(lambda ids: np.roll(ids, 3), dtype=np.int64)
+    for fit in fits(client, dX, dy, scattered, lp.LambdaRank("map")):
+        with pytest.raises(lp.LambdaplugError, match=r"[23] rows in partition \d and"):
+            fit()
+    halves = [placed(client, one) for one in cut]
+    matrix = dxgb.DaskDMatrix(client, *halves[:2], qid=halves[2])
+    assert len(matrix.worker_map) == 2
+    with pytest.raises(lp.LambdaplugError, match=f"query {middle}, with .* in worker"):
+        lp.dask.train(client, {}, matrix, objective=lp.LambdaRank("map"))
+    with pytest.raises(lp.LambdaplugError, match="not sorted"):
+        lp.dask.train(client, {}, dxgb.DaskDMatrix(client, dX, dy, qid=-dq), objective=lp.LambdaRank("map"))
+
+
+def test_what_does_not_fit_the_rows_is_refused(client, spread):
+    dX, dy, dq, dclicks, _ = spread
+    first, second, *rest = dX.chunks[0]
+    moved = (first + 1, second - 1, *rest)
+    for fit in fits(client, dX, dy.rechunk((moved,)), dq, lp.LambdaRank("map")):
+        with pytest.raises(lp.LambdaplugError, match=rf"partition 0 of X has {first} rows, and y has {first + 1}"):
+            fit()
+    sizes = dq.map_blocks(lambda ids: np.unique(ids, return_counts=True)[1], dtype=np.int64).compute()
+    queries = [len(np.unique(dq.blocks[i].compute())) for i in range(dq.numblocks[0])]
+    queries[0], queries[1] = queries[0] - 1, queries[1] + 1  # the sizes of all still add up
+    group = da.from_array(sizes, chunks=(tuple(queries),))
+    with pytest.raises(
+        lp.LambdaplugError, match=f"partition 0 of X has {first} rows, and the sizes in group add up to"
+    ):
+        lp.DaskLGBMRanker(objective=lp.LambdaRank("map"), verbose=-1).fit(dX, dy, group=group)
+    for wrong, message in [
+        (graded(dclicks.rechunk((moved,))), "does not fit the training data"),
+        (graded(DATA.clicks), "an array cannot follow the rows"),
+        (pickle.loads(pickle.dumps(graded(dclicks))), "does not survive a pickle"),
+        (lp.LambdaRank(lp.ERR(k=5)), r"err@5: it is scaled by the highest label.*err@5\(max_label=4.*\)"),
+    ]:
+        data = (
+            dX,
+            da.concatenate([da.minimum(dy.blocks[0], 3), dy.blocks[1:]]),
+            dq,
+        )
+        for fit in fits(client, *data, wrong):
+            with pytest.raises(lp.LambdaplugError, match=message):
+                fit()
+    with pytest.raises(lp.LambdaplugError, match="does not fit any of"):
+        next(iter(fits(client, dX, dy, dq, lp.LambdaRank("map"), metric=lp.metric("cndcg", labels=dclicks))))()
+    with pytest.raises(lp.LambdaplugError, match="these rows came without it"):
+        DATA.train("lightgbm", graded(dclicks))
+    with pytest.raises(lp.LambdaplugError, match="expected a Dask collection, got ndarray"):
+        lp.DaskXGBRanker(objective=lp.LambdaRank("map")).fit(DATA.X, dy, qid=dq)
+    with pytest.raises(lp.LambdaplugError, match="no weights together with qid"):
+        lp.DaskXGBRanker(objective=lp.LambdaRank("map")).fit(dX, dy, qid=dq, sample_weight=dy)
+    with pytest.raises(lp.LambdaplugError, match="pass qid="):
+        lp.DaskXGBRanker(objective=lp.LambdaRank("map")).fit(dX, dy, group=dq)
+    with pytest.raises(lp.LambdaplugError, match="early stopping on LightGBM's own metrics"):
+        lp.DaskLGBMRanker(objective="lambdarank", early_stopping_round=3).fit(
+            dX, dy, qid=dq, eval_set=[(dX, dy)], eval_qid=[dq], eval_metric=lp.metric("map")
+        )
+    with pytest.raises(lp.LambdaplugError, match="host: expected"):
+        lp.dask.train(client, {}, (dX, dy, dq), objective=lp.LambdaRank("map"), host="catboost")
+    for host, message in (("xgboost", "or a DaskDMatrix"), ("lightgbm", "for LightGBM expected")):
+        with pytest.raises(lp.LambdaplugError, match=message):
+            lp.dask.train(client, {}, dX, objective=lp.LambdaRank("map"), host=host)
+
+
+# --- workers in trouble --------------------------------------------------------------------------------------------
+
+
+class Fails(lp.LambdaRank):
+    """Raises in its fourth round on one of the workers."""
+
+    def __init__(self, worker):
+        super().__init__("map")
+        self.worker, self.rounds = worker, 0
+
+    def __call__(self, *arguments, **options):
+        self.rounds += 1
+        if self.rounds == 4 and get_worker().address == self.worker:
+            raise ZeroDivisionError("a worker's own trouble")
+        return super().__call__(*arguments, **options)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("evaluated", [False, True])
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_exception_in_a_worker_ends_the_training(client, spread, host, evaluated, number):
+    dX, dy, dq, *_ = spread
+    data = dX, dy, dq
+    evals = [(data, "train")] if evaluated else []
+    worker = sorted(client.scheduler_info()["workers"])[number]
+    fit = lambda objective: lp.dask.train(  # noqa: E731
+        client, PARAMETERS[host], data, objective=objective, num_boost_round=8, evals=evals, host=host
+    )
+    workers = set(client.scheduler_info()["workers"])
+    error = within(120, lambda: fit(Fails(worker)))
+    assert isinstance(error, (ZeroDivisionError, lp.LambdaplugError))
+    assert "a worker's own trouble" in str(error)
+    again = within(120, lambda: fit(lp.LambdaRank("map")))
+    assert isinstance(again, dict), again  # the workers are as good as new
+    assert set(client.scheduler_info()["workers"]) == workers
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_workers_and_partitions_without_rows_do_no_harm(client, spread, host):
+    dX, dy, dq, dclicks, _ = spread
+    workers = sorted(client.scheduler_info()["workers"])
+    nothing = [one[:0] for one in (dX, dy, dq, dclicks)]
+    holed = [da.concatenate([none, one, none]) for none, one in zip(nothing, (dX, dy, dq, dclicks), strict=True)]
+    # Training rows on one worker, evaluation rows on the other.
+    there = client.persist([one.rechunk({0: -1}) for one in (dX, dy, dq)], workers=workers[:1])
+    here = client.persist([one.rechunk({0: -1}) for one in (dX, dy, dq)], workers=workers[1:])
+    wait([there, here])
+    alone = DATA.train(host, lp.LambdaRank("map"))
+    for training, evaluation in ((holed[:3], (dX, dy, dq)), (there, here)):
+        trained = within(
+            120,
+            lambda training=training, evaluation=evaluation: lp.dask.train(
+                client,
+                PARAMETERS[host],
+                training,
+                objective=lp.LambdaRank("map"),
+                num_boost_round=8,
+                evals=[(evaluation, "valid")],
+                host=host,
+            ),
+        )
+        assert isinstance(trained, dict), trained
+        assert splits(trained["booster"])[0] == splits(alone)[0]
+        found = lp.evaluate("map", DATA.labels, DATA.predict(trained["booster"]), DATA.group)["map"]
+        assert trained["history"]["valid"]["map"][-1] == pytest.approx(found, abs=1e-6)
+    objective = graded(holed[3])
+    trained = lp.dask.train(client, PARAMETERS[host], holed[:3], objective=objective, num_boost_round=8, host=host)
+    assert splits(trained["booster"])[0] == splits(DATA.train(host, graded(DATA.clicks)))[0]
+
+
+def test_a_worker_that_compiles_first_is_waited_for(client, spread):
+    dX, dy, dq, *_ = spread
+
+    def value(labels):
+        total = 0.0
+        for rank in range(len(labels)):
+            total += labels[rank] / (rank + 3.0)
+        return total
+
+    objective = lp.LambdaRank(lp.custom("only_here", value))
+    first, _ = sorted(client.scheduler_info()["workers"])
+    ready = client.submit(lambda: objective.gradients([0.0, 0.0], [0, 1], [2])[0].tolist(), workers=[first], pure=False)
+    assert ready.result(timeout=60)[0] > 0  # compiled there, not on the other
+    for host in HOSTS:
+        trained = within(
+            120, lambda host=host: lp.dask.train(client, PARAMETERS[host], (dX, dy, dq), objective=objective, host=host)
+        )
+        assert isinstance(trained, dict), trained
