@@ -65,7 +65,6 @@ def finish_kernel() -> Callable[..., int]:
         out_hessian: Any,
     ) -> int:
         _ = stamp
-        zero = np.float32(0.0)
         base = offsets[first]
         for query in range(first, last):
             query_weight = weight[query] if weight.size > 0 else 1.0
@@ -76,12 +75,14 @@ def finish_kernel() -> Callable[..., int]:
             to, given = out_hessian[start:stop], hessian[start - base : stop - base]
             for r in range(stop - start):
                 to[r] = max(given[r] * query_weight, floor)
-        check = zero
+        broken = False
         for row in range(base, offsets[last]):
-            check += (out_gradient[row] + out_hessian[row]) * zero
-        if check != zero:  # a sum of zeros, unless something is not finite
+            # Comparisons notice with every version of Numba; a sum of x * 0, which should be NaN then, did not with 0.58.
+            broken |= not abs(out_gradient[row]) < np.inf
+            broken |= not abs(out_hessian[row]) < np.inf
+        if broken:
             for row in range(base, offsets[last]):
-                if not (np.isfinite(out_gradient[row]) and np.isfinite(out_hessian[row])):
+                if not (abs(out_gradient[row]) < np.inf and abs(out_hessian[row]) < np.inf):
                     return int(row)
         return -1
 

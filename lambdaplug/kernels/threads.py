@@ -54,10 +54,16 @@ def run_tasks(work: Callable[[Callable[[], Task | None]], None], tasks: Sequence
             failures.append(failure)
 
     helpers = [threading.Thread(target=guarded, daemon=True) for _ in range(min(threads, len(tasks)) - 1)]
-    for helper in helpers:
-        helper.start()
-    guarded()
-    for helper in helpers:
-        helper.join()
+    try:
+        for helper in helpers:
+            helper.start()
+        guarded()
+        for helper in helpers:
+            helper.join()
+    except BaseException as interruption:  # Ctrl-C while starting or waiting: nobody begins another task, nobody is left
+        failures.append(interruption)
+        for helper in helpers:
+            if helper.ident is not None:
+                helper.join()
     if failures:
         raise failures[0]
