@@ -53,17 +53,27 @@ def run_tasks(work: Callable[[Callable[[], Task | None]], None], tasks: Sequence
         except BaseException as failure:
             failures.append(failure)
 
-    helpers = [threading.Thread(target=guarded, daemon=True) for _ in range(min(threads, len(tasks)) - 1)]
+    def helping(finished: threading.Event) -> None:
+        guarded()
+        finished.set()
+
+    # Events, because until Python 3.13 a join that Ctrl-C interrupts takes the running thread for stopped ever after.
+    events = [threading.Event() for _ in range(min(threads, len(tasks)) - 1)]
+    helpers = [threading.Thread(target=helping, args=(event,), daemon=True) for event in events]
     try:
         for helper in helpers:
             helper.start()
         guarded()
-        for helper in helpers:
-            helper.join()
-    except BaseException as interruption:  # Ctrl-C while starting or waiting: nobody begins another task, nobody is left
-        failures.append(interruption)
-        for helper in helpers:
-            if helper.ident is not None:
-                helper.join()
+        _wait(helpers, events)
+    except BaseException as interruption:  # Ctrl-C while starting or waiting
+        failures.append(interruption)  # so nobody begins another task
+        _wait(helpers, events)
     if failures:
         raise failures[0]
+
+
+def _wait(helpers: list[threading.Thread], events: list[threading.Event]) -> None:
+    for helper, finished in zip(helpers, events, strict=True):
+        if helper.ident is not None:  # it was started
+            finished.wait()
+            helper.join()
