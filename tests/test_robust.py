@@ -248,8 +248,9 @@ def test_finite_predictions_or_a_clear_error(host, family, data):
     except lp.LambdaplugError:
         return
     except error as refusal:
-        assert re.search(message, str(refusal)), refusal
-        return
+        if re.search(message, str(refusal)):
+            return
+        raise
     assert np.isfinite(predictions).all(), (objective, predictions)
 
 
