@@ -254,6 +254,14 @@ def test_finite_predictions_or_a_clear_error(host, family, data):
     assert np.isfinite(predictions).all(), (objective, predictions)
 
 
+def test_weights_that_xgboosts_preset_would_divide_by_zero():
+    objective = lp.presets.xgboost("pairwise")
+    for weight, total in (([0.0, 0.0], "0"), ([1e308, 1e308], "inf")):
+        with pytest.raises(lp.LambdaplugError, match=f"add up to {total}:"), np.errstate(over="ignore"):
+            objective.gradients([0.0, 1.0, 2.0], [1, 0, 1], [1, 2], weight)
+    assert not objective.gradients([0.0, 1.0, 2.0], [1, 0, 1], [1, 2], [1.0, 0.0])[0].any()
+
+
 # --- processes and threads ---------------------------------------------------------------------------------------
 
 PROGRAM = """
