@@ -48,7 +48,7 @@ def watch(data: DataSet, scores: npt.ArrayLike, gradient: npt.NDArray[Any], hess
             warnings.warn(
                 f"the last round made no split, so {data.host} learned nothing from it, although the gradients are not "
                 f"zero. Each leaf must hold {parameter} of the hessians, and those of all {values.size} rows add up to "
-                f"{total:.3g}: set {parameter} well below {total / 10:.1g} (0 is safe), or use step='gradient', whose "
+                f"{total:.3g}: set {parameter} well below {total / 10:.1g} (1e-12 is safe), or use step='gradient', whose "
                 "hessians are 1. If it is that low already, look for features that do not vary and for limits on a "
                 "split's gain and size.",
                 LambdaplugWarning,

@@ -147,12 +147,6 @@ print(count)
     assert int(second) == 0
 
 
-def test_without_a_writable_place_it_still_works():
-    # A locator that finds no directory is what a read-only installation without a home looks like to Numba.
-    program = "import numba.core.caching as c\nc.CacheImpl._locator_classes = []\n" + GRADIENT
-    assert run("-c", program).strip() == "[0.25, -0.25]"
-
-
 def test_importing_costs_little_beyond_numba():
     # By count, not by clock: nothing heavy is imported besides numpy and numba.
     heavy = {"lightgbm", "xgboost", "pandas", "sklearn", "matplotlib", "scipy.stats", "dask", "distributed"}

@@ -28,7 +28,7 @@ def lightgbm(
     truncation_level, norm, sigmoid, label_gain: LightGBM's ``lambdarank_truncation_level``, ``lambdarank_norm``,
         ``sigmoid`` and ``label_gain``. They go here, not into the training's parameters. Labels are 0, 1, 2, ...
 
-    The trees are LightGBM 4's (read and tried with 4.7.0, on x86-64: other processors may fuse its products and sums).
+    The trees are those of LightGBM 4.0 to 4.7 (tried on x86-64: other processors may fuse its products and sums).
     ``feature_fraction`` below 1 draws other columns than the built-in run, and ``boosting="dart"`` is not reproducible.
     Position bias (``Dataset(position=)``) is not corrected.
 
@@ -69,9 +69,10 @@ def xgboost(
     pair_method, num_pair_per_sample, normalization, score_normalization: XGBoost's parameters with ``lambdarank_``
         before these names; exp_gain: its ``ndcg_exp_gain``. They go here, not into the training's parameters.
 
-    The trees are those of XGBoost 3.2.0 on CPU, where it was tried. ``"mean"`` draws pairs by the round, so it needs
-    ``callbacks=[lp.callback(objective)]``, and is the least portable: newer sources take the seed from the training's own
-    generator instead of from the round. A training continued with ``xgb_model`` goes on drawing where the first stopped.
+    The trees are those of XGBoost 2.0 to 3.2 on CPU, where it was tried; XGBoost knows ``normalization=False`` since 2.1
+    and ``score_normalization=False`` since 3.0. ``"mean"`` draws pairs by the round, so it needs
+    ``callbacks=[lp.callback(objective)]``, and is the least portable: 3.1 and 3.2 draw these pairs, earlier versions
+    others, and newer sources take the seed from the training's own generator instead of from the round. A training continued with ``xgb_model`` goes on drawing where the first stopped.
 
     >>> xgboost("pairwise").gradients([0.0, 0.0], [1, 0], [2])
     (array([-0.5,  0.5], dtype=float32), array([0.5, 0.5], dtype=float32))

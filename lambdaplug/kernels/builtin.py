@@ -28,7 +28,7 @@ MINSTD_MODULUS = (1 << 31) - 1
 @inlinable
 def scale_of(total: float) -> float:
     """log2(1 + S) / S: both hosts' normalisation of a query whose forces add up to S."""
-    return math.log2(1.0 + total) / total if total > 0.0 else 1.0
+    return float(np.log2(1.0 + total)) / total if total > 0.0 else 1.0  # math.log2 came with Numba 0.59
 
 
 @functools.cache

@@ -12,7 +12,8 @@ from ..errors import LambdaplugError
 __all__ = ["Team", "get_num_threads", "openmp_team", "run_tasks", "set_num_threads"]
 
 Task = TypeVar("Task")
-Team: TypeAlias = Callable[[Callable[[], None], int], None]  # calls a function in so many threads at once
+# Calls a function in so many threads at once. What it adds to the list ends the work of all.
+Team: TypeAlias = Callable[[Callable[[], None], int, list[BaseException]], None]
 
 REGION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -52,23 +53,40 @@ def openmp_team(library: Any) -> Team | None:
     parallel.argtypes, parallel.restype = (REGION, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint), None
     process = os.getpid()
 
-    def team(function: Callable[[], None], threads: int) -> None:
+    def team(function: Callable[[], None], threads: int, failures: list[BaseException]) -> None:
         if os.getpid() == process:
             parallel(REGION(lambda _: function()), None, threads, 0)
         else:  # a fork has the parent's idea of its threads, and none of them
-            _start_threads(function, threads)
+            _start_threads(function, threads, failures)
 
     return team
 
 
-def _start_threads(function: Callable[[], None], threads: int) -> None:
+def _start_threads(function: Callable[[], None], threads: int, failures: list[BaseException]) -> None:
     """Threads that live for one call. A standing pool would not survive a fork, and starting one takes microseconds."""
-    helpers = [threading.Thread(target=function, daemon=True) for _ in range(threads - 1)]
-    for helper in helpers:
-        helper.start()
-    function()
-    for helper in helpers:
-        helper.join()
+
+    def helping(finished: threading.Event) -> None:
+        function()
+        finished.set()
+
+    # Events, because until Python 3.13 a join that Ctrl-C interrupts takes the running thread for stopped ever after.
+    events = [threading.Event() for _ in range(threads - 1)]
+    helpers = [threading.Thread(target=helping, args=(event,), daemon=True) for event in events]
+    try:
+        for helper in helpers:
+            helper.start()
+        function()
+        _wait(helpers, events)
+    except BaseException as interruption:  # Ctrl-C while starting or waiting
+        failures.append(interruption)
+        _wait(helpers, events)
+
+
+def _wait(helpers: list[threading.Thread], events: list[threading.Event]) -> None:
+    for helper, finished in zip(helpers, events, strict=True):
+        if helper.ident is not None:  # it was started
+            finished.wait()
+            helper.join()
 
 
 def run_tasks(
@@ -92,6 +110,6 @@ def run_tasks(
     if threads <= 1:
         guarded()
     else:
-        (team or _start_threads)(guarded, threads)
+        (team or _start_threads)(guarded, threads, failures)
     if failures:
         raise failures[0]

@@ -219,7 +219,7 @@ class Objective(abc.ABC):
             if row >= 0:
                 raise LambdaplugError(
                     f"{self!r}: the gradient of row {row} is {out[0][row]}, its hessian {out[1][row]}. "
-                    "Gains, weights or sigma are too large for float32: scale them down."
+                    "Gains, weights, sigma or the spread of the scores are too large for float32: scale them down."
                 )
 
         def work(next_task: Callable[[], Task | None]) -> None:

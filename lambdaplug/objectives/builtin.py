@@ -284,7 +284,13 @@ class RankPairs(BuiltIn):
                 inverse = inverse_ideal(queries, gain, k)
             weight_norm = 1.0
             if queries.query_weight is not None and len(queries):
-                weight_norm = len(queries) / float(np.cumsum(queries.query_weight)[-1])  # summed one by one
+                total = float(np.cumsum(queries.query_weight)[-1])  # summed one by one
+                if not 0.0 < total < math.inf:
+                    raise LambdaplugError(
+                        f"{self!r} divides weights by their mean, as its host does, and these add up to {total:g}: leave "
+                        "them out, or give weights with a positive, finite sum."
+                    )
+                weight_norm = len(queries) / total
             return PreparedPairs(gain, inverse, _begin(queries), weight_norm)
 
         return queries.memo(("rank pairs", self.objective, self.pair_method, self.pairs, self.exp_gain), prepare)

@@ -1,0 +1,495 @@
+"""Whatever comes in: a model with finite predictions, or a clear word. Wherever it runs: no hang, no abort."""
+
+import ctypes
+import math
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import lambdaplug as lp
+
+ROOT = Path(__file__).parent.parent
+
+# --- anything at all ---------------------------------------------------------------------------------------------
+
+EXAMPLES = 250  # of each family of objectives in each host
+
+LABELS = {
+    "levels": lambda rng, rows: rng.integers(0, 5, rows),
+    "binary": lambda rng, rows: rng.integers(0, 2, rows),
+    "fractions": lambda rng, rows: rng.random(rows),
+    "beyond": lambda rng, rows: rng.choice([0, 1, 30, 31], rows),
+    "equal": lambda rng, rows: np.full(rows, rng.integers(0, 3)),
+}
+SCORES = {
+    "none": lambda *_: None,
+    "usual": lambda rng, rows: rng.normal(size=rows),
+    "ties": lambda rng, rows: rng.integers(-1, 2, rows),
+    "wide": lambda rng, rows: 300 * rng.normal(size=rows),
+}
+ODD = st.sampled_from([*[None] * 12, 0.0, -1.0, math.nan, math.inf, -math.inf, 1e30, 1e300, 1e-300])  # None: nothing is
+
+
+def spoiled(rng, values, odd):
+    """The values, with the odd one somewhere among them, or now and then in place of all."""
+    if odd is None or values is None:
+        return values
+    values = values.astype(float)
+    values[slice(None) if rng.random() < 0.2 else rng.integers(len(values))] = odd
+    return values
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rows in queries and all that can be said of them: what to draw, and the seed to draw it with."""
+
+    group: list
+    labels: str
+    odd_label: float | None
+    weights: str | None
+    odd_weight: float | None
+    scores: str
+    odd_score: float | None
+    rounds: int
+    seed: int
+
+    def arrays(self):
+        rng, rows = np.random.default_rng(self.seed), sum(self.group)
+        X = rng.normal(size=(rows, 2)).round(1)
+        y = spoiled(rng, LABELS[self.labels](rng, rows), self.odd_label)
+        size = {None: 0, "query": len(self.group), "document": rows}[self.weights]
+        weight = spoiled(rng, rng.uniform(0.1, 3, size), self.odd_weight) if self.weights else None
+        return X, y, np.array(self.group), weight, spoiled(rng, SCORES[self.scores](rng, rows), self.odd_score)
+
+
+def cases(*weights):
+    return st.builds(
+        Case,
+        group=st.lists(st.sampled_from([0, 1, 2, 3, 5, 9]), min_size=1, max_size=6).filter(any),
+        labels=st.sampled_from(sorted(LABELS)),
+        odd_label=ODD,
+        weights=st.sampled_from([None, *weights]),
+        odd_weight=ODD,
+        scores=st.sampled_from(sorted(SCORES)),
+        odd_score=ODD,
+        rounds=st.integers(1, 3),
+        seed=st.integers(0, 2**16),
+    )
+
+
+def lambdarank(_):
+    names = ("ndcg", "ndcg@2", "map", "map@3", "mrr", "err@2", "p@3", "recall@2", "wta", "pairs", "rbp", "bpref", "dcg")
+    return [
+        *map(lp.LambdaRank, (*names, "cndcg@3", "ndcg(gain='linear')")),
+        lp.LambdaRank("ndcg", sigma=50.0),
+        lp.LambdaRank("ndcg", step="gradient"),
+        lp.LambdaRank("map", normalize="std"),
+        lp.LambdaRank("ndcg", normalize="log"),
+        lp.LambdaRank("map", normalize="log", cost=lp.RankNet(distance=0.01)),
+        lp.LambdaRank("ndcg", cost=lp.Sigmoid(0.5)),
+    ]
+
+
+def constructed(_):
+    kinds = ("spring_smooth", "local_gradient", "local_cost", "discrete_bounded")
+    return [lp.LambdaRank("map@5", construction=kind) for kind in kinds]
+
+
+def mixed(rows):
+    clicks = np.arange(rows) % 3 / 2
+    ndcg, by_clicks = lp.LambdaRank("ndcg"), lp.LambdaRank("map", labels=clicks, ignore_zero=True)
+    plain = [lp.LambdaRank("ndcg", step="gradient", normalize="none"), lp.LambdaRank("ndcg", cost=lp.Sigmoid(0.5))]
+    return [
+        lp.Graded([ndcg, by_clicks], weights=[0.8, 0.2]),
+        lp.Graded([ndcg, lp.LambdaRank("map", labels=np.where(clicks == 1, np.nan, 2 * clicks))]),
+        lp.Mixture([(0.5, ndcg), (2.0, lp.LambdaRank("map", normalize="std"))], normalize="std"),
+        lp.Mixture([(lp.exponential(0.1, 100.0), ndcg), (1e30, by_clicks)]),
+        lp.interpolate(*plain, lp.linear(0.1, 0.5), step="gradient"),
+        lp.interpolate(ndcg, lp.SPSA("map"), lp.cosine(1.0, 0.0, 2)),
+    ]
+
+
+def smooth(_):
+    return [
+        lp.Approx("ndcg"),
+        lp.Approx("map@3", beta=1.0),
+        lp.Approx("mrr", alpha=100.0, hessian="constant"),
+        lp.Approx("ndcg", alpha=lp.linear(1.0, 50.0), normalize="std"),
+        lp.Approx("map", alpha=1e6),
+        lp.SPSA("ndcg@10", evaluations=4),
+        lp.SPSA("map", c=1e-3),
+        lp.FDSA("err@5"),
+        lp.FDSA("err@5", c=1e3, normalize="none"),
+    ]
+
+
+def presets(_):
+    return [
+        lp.presets.lightgbm(),
+        lp.presets.lightgbm(2, norm=False, sigmoid=2.0),
+        lp.presets.lightgbm_xendcg(),
+        lp.presets.xgboost("ndcg"),
+        lp.presets.xgboost("map"),
+        lp.presets.xgboost("pairwise", num_pair_per_sample=2),
+        lp.presets.xgboost("ndcg", pair_method="mean"),
+        lp.presets.xgboost("ndcg", exp_gain=False),
+        lp.Mixture([(0.5, lp.presets.lightgbm()), (0.5, lp.LambdaRank("map"))]),
+    ]
+
+
+FAMILIES = [lambdarank, constructed, mixed, smooth, presets]
+
+LIGHTGBM = {
+    "learning_rate": [1.0, 1e3],
+    "num_leaves": [2],
+    "min_data_in_leaf": [5],
+    "min_sum_hessian_in_leaf": [1e-12, 1e3],  # of 0 it dies on such data, with its own lambdarank too
+    "lambda_l2": [1.0],
+    "boosting": ["dart"],
+    "data_sample_strategy": ["goss"],
+    "bagging_fraction": [0.5],
+    "bagging_freq": [1],
+    "bagging_by_query": [True],
+    "extra_trees": [True],
+    "linear_tree": [True],
+    "max_delta_step": [1.0],
+    "use_quantized_grad": [True],
+    "path_smooth": [1.0],
+    "num_threads": [2],
+}
+XGBOOST = {
+    "learning_rate": [1.0, 1e3],
+    "max_depth": [1],
+    "min_child_weight": [0.0, 1e3],
+    "lambda": [0.0],
+    "alpha": [1.0],
+    "booster": ["dart", "gblinear"],
+    "tree_method": ["exact", "approx"],
+    "subsample": [0.5],
+    "num_parallel_tree": [2],
+    "max_delta_step": [1.0],
+    "objective": ["rank:ndcg", "rank:map"],
+    "grow_policy": ["lossguide"],
+    "base_score": [0.0],
+    "nthread": [2],
+}
+
+
+def choices(parameters):
+    """Up to three parameters changed."""
+    changes = [(name, value) for name, values in parameters.items() for value in values]
+    return st.lists(st.sampled_from(changes), max_size=3).map(dict)
+
+
+def train_lightgbm(objective, case, parameters):
+    X, y, group, weight, scores = case.arrays()
+    if case.weights == "query":
+        weight = np.repeat(weight, group)
+    data = lgb.Dataset(X, y, group=group, weight=weight, init_score=scores)
+    usual = {"metric": "None", "verbosity": -1, "min_data_in_bin": 1, "min_data_in_leaf": 1, "num_threads": 1}
+    given = {**usual, "feature_pre_filter": False, **parameters, "objective": objective}
+    return lgb.train(given, data, case.rounds, callbacks=[lp.callback(objective)]).predict(X)
+
+
+def train_xgboost(objective, case, parameters):
+    X, y, group, weight, scores = case.arrays()
+    data = xgb.DMatrix(X, y, group=group, weight=weight, base_margin=scores)
+    given = {"disable_default_eval_metric": 1, "verbosity": 0, "nthread": 1, **parameters}
+    booster = xgb.train(given, data, case.rounds, obj=objective, callbacks=[lp.callback(objective)])
+    return booster.predict(xgb.DMatrix(X), output_margin=True)
+
+
+HOSTS = {
+    "LightGBM": (train_lightgbm, choices(LIGHTGBM), cases("query", "document")),
+    "XGBoost": (train_xgboost, choices(XGBOOST), cases("query")),
+}
+
+# What the hosts refuse themselves, before or after they ask for gradients.
+THEIRS = {
+    "LightGBM": (
+        lgb.basic.LightGBMError,
+        r"\(train_data->num_features\(\)\) > \(0\)",  # no feature has two values, as in data of one row
+    ),
+    "XGBoost": (
+        xgb.core.XGBoostError,
+        r"Label contains NaN, infinity or a value too large|Weights must be positive values",
+    ),
+}
+
+
+@pytest.mark.filterwarnings(
+    "ignore::lambdaplug.errors.LambdaplugWarning",
+    "ignore:overflow encountered in cast:RuntimeWarning",  # LightGBM's, of 1e300 to float32
+)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+@pytest.mark.parametrize("host", HOSTS)
+@settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_finite_predictions_or_a_clear_error(host, family, data):
+    train, changes, case = HOSTS[host]
+    case, parameters = data.draw(case), data.draw(changes)
+    objectives = family(sum(case.group))
+    objective = objectives[data.draw(st.integers(0, len(objectives) - 1))]
+    error, message = THEIRS[host]
+    try:
+        predictions = train(objective, case, parameters)
+    except lp.LambdaplugError:
+        return
+    except error as refusal:
+        if re.search(message, str(refusal)):
+            return
+        raise
+    assert np.isfinite(predictions).all(), (objective, predictions)
+
+
+def test_weights_that_xgboosts_preset_would_divide_by_zero():
+    objective = lp.presets.xgboost("pairwise")
+    for weight, total in (([0.0, 0.0], "0"), ([1e308, 1e308], "inf")):
+        with pytest.raises(lp.LambdaplugError, match=f"add up to {total}:"), np.errstate(over="ignore"):
+            objective.gradients([0.0, 1.0, 2.0], [1, 0, 1], [1, 2], weight)
+    assert not objective.gradients([0.0, 1.0, 2.0], [1, 0, 1], [1, 2], [1.0, 0.0])[0].any()
+
+
+# --- processes and threads ---------------------------------------------------------------------------------------
+
+PROGRAM = """
+import hashlib
+import multiprocessing
+import sys
+import threading
+
+import lightgbm as lgb
+import numpy as np
+import xgboost as xgb
+
+import lambdaplug as lp
+from lambdaplug import queries
+
+queries.CHUNK_WORK = 1 << 10  # so that there is work for several threads
+lp.set_num_threads(3)
+data = lp.data.cubic(queries=60, documents=10, features=4)
+
+
+def trees(seed):
+    "What both hosts grow for an objective that follows the iteration."
+    objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.linear(0.1 * seed, 0.1))
+    quiet = {"num_threads": 1, "verbosity": -1, "metric": "None", "num_leaves": 5, "objective": objective}
+    rows = lgb.Dataset(data.X, data.labels, group=data.group)
+    first = lgb.train(quiet, rows, 4, callbacks=[lp.callback(objective)]).model_to_string()
+    rows = xgb.DMatrix(data.X, data.labels, qid=data.qid, nthread=1)  # with more, XGBoost itself hangs after a fork
+    quiet = {"nthread": 1, "min_child_weight": 0, "max_depth": 2, "disable_default_eval_metric": 1}
+    second = xgb.train(quiet, rows, 4, obj=objective, callbacks=[lp.callback(objective)]).get_dump(with_stats=True)
+    return hashlib.sha256(repr((first, second)).encode()).hexdigest()
+
+
+SEEDS = [0, 1, 2, 3]
+
+
+def with_processes(how):
+    expected = [trees(seed) for seed in SEEDS]
+    with multiprocessing.get_context(how).Pool(2) as pool:
+        return pool.map(trees, SEEDS, chunksize=1) == expected
+
+
+def with_joblib():
+    import joblib
+
+    expected = [trees(seed) for seed in SEEDS]
+    return joblib.Parallel(n_jobs=2, backend="loky")(joblib.delayed(trees)(seed) for seed in SEEDS) == expected
+
+
+def with_threads():
+    "All begin at once, before anything was compiled or loaded."
+    found, barrier = {}, threading.Barrier(len(SEEDS))
+
+    def run(seed):
+        barrier.wait()
+        found[seed] = trees(seed)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in SEEDS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [found[seed] for seed in SEEDS] == [trees(seed) for seed in SEEDS]
+
+
+if __name__ == "__main__":
+    ways = {"loky": with_joblib, "threads": with_threads}
+    print(ways[sys.argv[1]]() if sys.argv[1] in ways else with_processes(sys.argv[1]))
+"""
+
+
+def run(*arguments, **options):
+    """What a Python process of its own prints; one that hangs is killed and fails."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+        env=environment,
+        **options,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver", "loky", "threads"])
+def test_processes_and_threads_grow_the_same_trees(way, tmp_path):
+    if way in ("fork", "forkserver") and not hasattr(os, "fork"):
+        pytest.skip("this platform cannot fork")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    assert run(tmp_path / "program.py", way).split()[-1] == "True"
+
+
+# --- Ctrl-C ------------------------------------------------------------------------------------------------------
+
+INTERRUPTED = """
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+
+import lambdaplug as lp
+from lambdaplug import queries
+from lambdaplug.kernels import threads
+from lambdaplug.objectives import base
+
+host, moment = sys.argv[1:]
+lp.set_num_threads(2)
+data = lp.data.cubic(queries=300, documents=60, features=4)
+objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.linear(0.0, 0.1))
+
+
+def train():
+    if host == "LightGBM":
+        import lightgbm as lgb
+
+        rows = lgb.Dataset(data.X, data.labels, group=data.group)
+        parameters = {"num_threads": 1, "verbosity": -1, "metric": "None", "objective": objective}
+        return lgb.train(parameters, rows, 5, callbacks=[lp.callback(objective)]).model_to_string()
+    import xgboost as xgb
+
+    rows = xgb.DMatrix(data.X, data.labels, qid=data.qid)
+    parameters = {"nthread": 1, "min_child_weight": 0, "max_depth": 2, "disable_default_eval_metric": 1}
+    return xgb.train(parameters, rows, 5, obj=objective, callbacks=[lp.callback(objective)]).get_dump(with_stats=True)
+
+
+expected = train()
+
+# Many tasks, each made long: the other thread's in the middle of one when the signal comes, the main thread's in its
+# own task, or with nothing left to do and waiting.
+queries.CHUNK_WORK = 1 << 14
+begun, calls, at_work = [], [], set()
+original = base.run_tasks
+
+
+def slow(work, tasks, count):
+    calls.append(len(tasks))
+    if len(calls) < 5:
+        return original(work, tasks, count)
+
+    def prolonged(next_task):
+        me = threading.current_thread()
+        waits = me is threading.main_thread() and moment == "waiting"
+
+        def next_one():
+            task = None if waits else next_task()
+            if task is not None:
+                begun.append(task)
+                if len(begun) == 3:
+                    os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.05)
+            return task
+
+        at_work.add(me)
+        work(next_one)
+        at_work.discard(me)
+
+    return original(prolonged, tasks, count)
+
+
+base.run_tasks = slow
+try:
+    train()
+    print("not interrupted")
+except KeyboardInterrupt:
+    left = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+    print("interrupted", len(begun) < calls[-1], left, at_work - {threading.main_thread()})
+base.run_tasks = original
+print(train() == expected, train() == expected)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+@pytest.mark.parametrize("moment", ["working", "waiting"])
+@pytest.mark.parametrize("host", ["LightGBM", "XGBoost"])
+def test_ctrl_c_in_a_round_leaves_the_process_usable(host, moment):
+    # Nobody works on after it, and the next training grows the trees it would have grown.
+    assert run("-c", INTERRUPTED, host, moment).splitlines() == ["interrupted True [] set()", "True True"]
+
+
+# --- nowhere to write --------------------------------------------------------------------------------------------
+
+READ_ONLY = """
+import os
+import sys
+from pathlib import Path
+
+import lambdaplug as lp
+
+package = Path(lp.__file__).parent
+assert package.parent == Path(sys.argv[1]), package
+for folder in (package, package / "kernels", package / "kernels" / "__pycache__", Path.home(), Path.home() / ".cache"):
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "written").touch()
+    except OSError:
+        continue
+    sys.exit(f"{folder} can be written to")
+import lightgbm as lgb
+
+data = lp.data.cubic(queries=20, documents=8, features=3)
+parameters = {"objective": lp.LambdaRank("map"), "num_threads": 1, "verbosity": -1}
+print(lgb.train(parameters, lgb.Dataset(data.X, data.labels, group=data.group), 2).num_trees())
+"""
+
+
+def obey_permissions():
+    """Root may write anywhere; without this one of its rights, it may not."""
+    if os.geteuid() == 0:
+        drop, right_to_write_anywhere = 24, 1  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+        if ctypes.CDLL(None).prctl(drop, right_to_write_anywhere, 0, 0, 0) != 0:
+            os._exit(77)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="drops root's right to write anywhere in Linux's way")
+def test_a_read_only_installation_without_a_home(tmp_path):
+    site, home = tmp_path / "site-packages", tmp_path / "nobody"
+    shutil.copytree(ROOT / "lambdaplug", site / "lambdaplug", ignore=shutil.ignore_patterns("__pycache__"))
+    folders = [tmp_path, site, *(path for path in site.rglob("*") if path.is_dir())]
+    environment = {"PYTHONPATH": str(site), "HOME": str(home), "XDG_CACHE_HOME": "", "NUMBA_CACHE_DIR": ""}
+    try:
+        for folder in folders:
+            folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
+        assert run("-c", READ_ONLY, site, env=environment, preexec_fn=obey_permissions, cwd="/").strip() == "2"
+    finally:
+        for folder in folders:
+            folder.chmod(stat.S_IRWXU)
