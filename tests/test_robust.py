@@ -401,14 +401,14 @@ begun, calls, at_work = [], [], set()
 original = base.run_tasks
 
 
-def slow(work, tasks, count):
+def slow(work, tasks, count, team):
     calls.append(len(tasks))
     if len(calls) < 5:
-        return original(work, tasks, count)
+        return original(work, tasks, count, team)
 
     def prolonged(next_task):
-        me = threading.current_thread()
-        waits = me is threading.main_thread() and moment == "waiting"
+        me = threading.get_ident()
+        waits = me == threading.main_thread().ident and moment == "waiting"
 
         def next_one():
             task = None if waits else next_task()
@@ -423,7 +423,7 @@ def slow(work, tasks, count):
         work(next_one)
         at_work.discard(me)
 
-    return original(prolonged, tasks, count)
+    return original(prolonged, tasks, count, team if moment == "in the host's threads" else None)
 
 
 base.run_tasks = slow
@@ -432,14 +432,14 @@ try:
     print("not interrupted")
 except KeyboardInterrupt:
     left = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
-    print("interrupted", len(begun) < calls[-1], left, at_work - {threading.main_thread()})
+    print("interrupted", len(begun) < calls[-1], left, at_work - {threading.main_thread().ident})
 base.run_tasks = original
 print(train() == expected, train() == expected)
 """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-@pytest.mark.parametrize("moment", ["working", "waiting"])
+@pytest.mark.parametrize("moment", ["working", "waiting", "in the host's threads"])
 @pytest.mark.parametrize("host", ["LightGBM", "XGBoost"])
 def test_ctrl_c_in_a_round_leaves_the_process_usable(host, moment):
     # Nobody works on after it, and the next training grows the trees it would have grown.
