@@ -566,8 +566,7 @@ class MeanNDCG(DCG):
             lower[r] = counts[r]
         return min(k, len(gain))
 
-    def smooth(self) -> Callable[..., float] | None:
-        return None
+    smooth = Measure.smooth  # its discounts are not a function of the position alone
 
 
 @dataclass(frozen=True, repr=False)

@@ -25,7 +25,10 @@ from xgboost import dask as dxgb
 import lambdaplug as lp
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers cannot import the tests
-pytestmark = pytest.mark.filterwarnings("ignore:Parameter n_jobs will be ignored", "ignore:.*eval_set.*deprecated")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Parameter n_jobs will be ignored", "ignore:.*eval_set.*deprecated"),
+    pytest.mark.xdist_group("cluster"),  # one cluster for all
+]
 
 HOSTS = ["xgboost", "lightgbm"]
 PARAMETERS = {
