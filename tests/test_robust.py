@@ -262,6 +262,14 @@ def test_weights_that_xgboosts_preset_would_divide_by_zero():
     assert not objective.gradients([0.0, 1.0, 2.0], [1, 0, 1], [1, 2], [1.0, 0.0])[0].any()
 
 
+def test_weights_that_would_make_infinite_leaves_are_refused():
+    # The gradient is a float32, but divided by the least hessian it would be none.
+    objective, arrays = lp.LambdaRank("ndcg"), ([500.0, -500.0], [0, 1], [2])
+    assert np.abs(objective.gradients(*arrays, [1e17])[0]).max() > 1e16
+    with pytest.raises(lp.LambdaplugError, match="too large for float32"):
+        objective.gradients(*arrays, [1e30])
+
+
 # --- processes and threads ---------------------------------------------------------------------------------------
 
 PROGRAM = """
