@@ -175,7 +175,7 @@ XGBOOST = {
     "min_child_weight": [0.0, 1e3],
     "lambda": [0.0],
     "alpha": [1.0],
-    "booster": ["dart", "gblinear"],
+    "booster": ["dart"],  # gblinear makes NaN of weighted queries now and then, with its own rank:pairwise too
     "tree_method": ["exact", "approx"],
     "subsample": [0.5],
     "num_parallel_tree": [2],
