@@ -119,7 +119,7 @@ def lightgbm(X, labels, group, scores=None):
 
     def contender(objective, threads=1, leaves=2, pairs=30):
         fobj, name = (objective, "none") if callable(objective) else (None, objective)
-        parameters = {"objective": name, "num_threads": threads, "num_leaves": leaves, "min_sum_hessian_in_leaf": 0}
+        parameters = {"objective": name, "num_threads": threads, "num_leaves": leaves, "min_sum_hessian_in_leaf": 1e-12}
         parameters |= {"lambdarank_truncation_level": pairs, "lambdarank_norm": False, "metric": "None", "verbose": -1}
         booster = lgb.Booster(parameters, data)
         return lambda: seconds(lambda: booster.update(fobj=fobj))
@@ -427,7 +427,7 @@ def tools(size):
     )
     queries, documents, trees, directions = size["examined"]
     data = lp.data.cubic(queries, documents, features=20, noise=0.3)
-    parameters = {"objective": lp.LambdaRank("ndcg"), "min_sum_hessian_in_leaf": 0, "verbose": -1}
+    parameters = {"objective": lp.LambdaRank("ndcg"), "min_sum_hessian_in_leaf": 1e-12, "verbose": -1}
     model = lgb.train(parameters, lgb.Dataset(data.X, data.labels, group=data.group), trees)
     report = lp.local_optimality(model, *data, "ndcg", directions, progress=False)
     work = f"local_optimality, {len(data.labels):,} rows, {trees} trees, {directions} x {len(report.steps)} steps"

@@ -64,7 +64,7 @@ def folds(parts):
 def train(objective, part, rounds, speed=0.1, **watching):
     parameters = {"objective": objective, "learning_rate": speed, "num_leaves": 15, "metric": "None", "verbose": -1}
     data = lgb.Dataset(part.X, part.labels, group=part.group)
-    return lgb.train(parameters | {"min_sum_hessian_in_leaf": 0}, data, rounds, **watching)
+    return lgb.train(parameters | {"min_sum_hessian_in_leaf": 1e-12}, data, rounds, **watching)
 
 
 def train_best(objective, part, valid, measure, rounds, speed):

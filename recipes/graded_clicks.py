@@ -52,7 +52,7 @@ def load(path):
 def train(objective, part, valid, rounds, callbacks=()):
     data = lgb.Dataset(part.X, part.labels, group=part.group)
     checks = [lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)]
-    parameters = {"objective": objective, "metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 0}
+    parameters = {"objective": objective, "metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 1e-12}
     stopping = lgb.early_stopping(30, verbose=False)
     return lgb.train(
         parameters,

@@ -24,7 +24,7 @@ import matplotlib.pyplot as plt
 
 
 def train_lightgbm(measure, part, rounds):
-    parameters = {"objective": lp.LambdaRank(measure), "verbose": -1, "min_sum_hessian_in_leaf": 0}
+    parameters = {"objective": lp.LambdaRank(measure), "verbose": -1, "min_sum_hessian_in_leaf": 1e-12}
     return lgb.train(parameters, lgb.Dataset(part.X, part.labels, group=part.group), rounds)
 
 

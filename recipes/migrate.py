@@ -60,7 +60,7 @@ def real_data():
 
 def train(objective, part, valid, rounds):
     data = lgb.Dataset(part.X, part.labels, group=part.group)
-    parameters = {"objective": objective, "metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 0}
+    parameters = {"objective": objective, "metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 1e-12}
     return lgb.train(
         {**parameters, "learning_rate": 0.05, "deterministic": True, "force_row_wise": True},
         data,

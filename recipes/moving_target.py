@@ -54,7 +54,7 @@ def train(objective, learning_rate, part, valid, rounds, callbacks=()):
     data = lgb.Dataset(part.X, part.labels, group=part.group)
     model = lgb.train(
         {"objective": objective, "learning_rate": learning_rate, "num_leaves": 30, "metric": "None", "verbose": -1}
-        | {"min_sum_hessian_in_leaf": 0},
+        | {"min_sum_hessian_in_leaf": 1e-12},
         data,
         rounds,
         valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],

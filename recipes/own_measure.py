@@ -103,7 +103,7 @@ def load(path):
 
 def train(objective, part, valid, rounds):
     data = lgb.Dataset(part.X, part.labels, group=part.group)
-    parameters = {"objective": objective, "learning_rate": 0.1, "metric": "None", "min_sum_hessian_in_leaf": 0}
+    parameters = {"objective": objective, "learning_rate": 0.1, "metric": "None", "min_sum_hessian_in_leaf": 1e-12}
     return lgb.train(
         {**parameters, "verbose": -1},
         data,

@@ -23,8 +23,9 @@ import matplotlib.pyplot as plt
 def train_lightgbm(objective, train, valid, metric, rounds):
     data = lgb.Dataset(train.X, train.labels, group=train.group)
     check = lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)
-    # LightGBM's default for min_sum_hessian_in_leaf is on the scale of other losses: 0 suits a ranking objective.
-    parameters = {"objective": objective, "metric": "None", "learning_rate": 0.1, "min_sum_hessian_in_leaf": 0}
+    # LightGBM's default for min_sum_hessian_in_leaf is on the scale of other losses. 1e-12 suits a ranking
+    # objective; at 0 LightGBM may stop with an error of its own.
+    parameters = {"objective": objective, "metric": "None", "learning_rate": 0.1, "min_sum_hessian_in_leaf": 1e-12}
     model = lgb.train(
         {**parameters, "verbose": -1},
         data,

@@ -171,13 +171,15 @@ LIGHTGBM = {
     "path_smooth": [1.0],
     "num_threads": [2],
 }
+if tuple(map(int, lgb.__version__.split(".")[:2])) < (4, 2):
+    del LIGHTGBM["use_quantized_grad"]  # which dies of small data there, with its own lambdarank too
 XGBOOST = {
     "learning_rate": [1.0, 1e3],
     "max_depth": [1],
     "min_child_weight": [0.0, 1e3],
     "lambda": [0.0],
     "alpha": [1.0],
-    "booster": ["dart", "gblinear"],
+    "booster": ["dart"],  # gblinear makes NaN of weighted queries now and then, with its own rank:pairwise too
     "tree_method": ["exact", "approx"],
     "subsample": [0.5],
     "num_parallel_tree": [2],
@@ -271,6 +273,14 @@ def test_weights_that_xgboosts_preset_would_divide_by_zero():
     assert not objective.gradients([0.0, 1.0, 2.0], [1, 0, 1], [1, 2], [1.0, 0.0])[0].any()
 
 
+def test_weights_that_would_make_infinite_leaves_are_refused():
+    # The gradient is a float32, but divided by the least hessian it would be none.
+    objective, arrays = lp.LambdaRank("ndcg"), ([500.0, -500.0], [0, 1], [2])
+    assert np.abs(objective.gradients(*arrays, [1e17])[0]).max() > 1e16
+    with pytest.raises(lp.LambdaplugError, match="too large for float32"):
+        objective.gradients(*arrays, [1e30])
+
+
 # --- processes and threads ---------------------------------------------------------------------------------------
 
 PROGRAM = """
@@ -291,13 +301,15 @@ lp.set_num_threads(3)
 data = lp.data.cubic(queries=60, documents=10, features=4)
 
 
-def trees(seed):
+def trees(seed, in_xgboost=True):
     "What both hosts grow for an objective that follows the iteration."
     objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.linear(0.1 * seed, 0.1))
     quiet = {"num_threads": 1, "verbosity": -1, "metric": "None", "num_leaves": 5, "objective": objective}
     rows = lgb.Dataset(data.X, data.labels, group=data.group)
     first = lgb.train(quiet, rows, 4, callbacks=[lp.callback(objective)]).model_to_string()
-    rows = xgb.DMatrix(data.X, data.labels, qid=data.qid, nthread=1)  # with more, XGBoost itself hangs after a fork
+    if not in_xgboost:
+        return
+    rows = xgb.DMatrix(data.X, data.labels, qid=data.qid)
     quiet = {"nthread": 1, "min_child_weight": 0, "max_depth": 2, "disable_default_eval_metric": 1}
     second = xgb.train(quiet, rows, 4, obj=objective, callbacks=[lp.callback(objective)]).get_dump(with_stats=True)
     return hashlib.sha256(repr((first, second)).encode()).hexdigest()
@@ -307,9 +319,10 @@ SEEDS = [0, 1, 2, 3]
 
 
 def with_processes(how):
-    expected = [trees(seed) for seed in SEEDS]
+    trees(0, in_xgboost=False)  # XGBoost that was used before a fork hangs after it, with its own objectives too
     with multiprocessing.get_context(how).Pool(2) as pool:
-        return pool.map(trees, SEEDS, chunksize=1) == expected
+        found = pool.map(trees, SEEDS, chunksize=1)
+    return found == [trees(seed) for seed in SEEDS]
 
 
 def with_joblib():
@@ -342,19 +355,19 @@ if __name__ == "__main__":
 
 
 def run(*arguments, **options):
-    """What a Python process of its own prints; one that hangs is killed and fails."""
+    """The lines that a Python process of its own prints; one that hangs is killed and fails."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
-        timeout=180,
+        timeout=120,
         env=environment,
         **options,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return [line for line in done.stdout.splitlines() if line and not line.startswith("[LightGBM]")]
 
 
 @pytest.mark.parametrize("way", ["fork", "spawn", "forkserver", "loky", "threads"])
@@ -362,7 +375,7 @@ def test_processes_and_threads_grow_the_same_trees(way, tmp_path):
     if way in ("fork", "forkserver") and not hasattr(os, "fork"):
         pytest.skip("this platform cannot fork")
     (tmp_path / "program.py").write_text(PROGRAM)
-    assert run(tmp_path / "program.py", way).split()[-1] == "True"
+    assert run(tmp_path / "program.py", way) == ["True"]
 
 
 # --- Ctrl-C ------------------------------------------------------------------------------------------------------
@@ -452,7 +465,7 @@ print(train() == expected, train() == expected)
 @pytest.mark.parametrize("host", ["LightGBM", "XGBoost"])
 def test_ctrl_c_in_a_round_leaves_the_process_usable(host, moment):
     # Nobody works on after it, and the next training grows the trees it would have grown.
-    assert run("-c", INTERRUPTED, host, moment).splitlines() == ["interrupted True [] set()", "True True"]
+    assert run("-c", INTERRUPTED, host, moment) == ["interrupted True [] set()", "True True"]
 
 
 # --- nowhere to write --------------------------------------------------------------------------------------------
@@ -498,7 +511,7 @@ def test_a_read_only_installation_without_a_home(tmp_path):
     try:
         for folder in folders:
             folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
-        assert run("-c", READ_ONLY, site, env=environment, preexec_fn=obey_permissions, cwd="/").strip() == "2"
+        assert run("-c", READ_ONLY, site, env=environment, preexec_fn=obey_permissions, cwd="/") == ["2"]
     finally:
         for folder in folders:
             folder.chmod(stat.S_IRWXU)

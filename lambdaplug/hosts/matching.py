@@ -183,7 +183,7 @@ def _lightgbm(
     objective: LambdaRank, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
 ) -> tuple[Predict, int]:
     lgb = importlib.import_module("lightgbm")
-    own = {"metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 0, **params, "objective": objective}
+    own = {"metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 1e-12, **params, "objective": objective}
     data = lgb.Dataset(train[0], train[1], group=train[2])
     watching: dict[str, Any] = {}
     if valid is not None:

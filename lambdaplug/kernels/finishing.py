@@ -10,6 +10,9 @@ from .compiling import REDUCE, compile_kernel, line, load, sources_stamp
 
 __all__ = ["finish_kernel", "shape_kernel"]
 
+# Boosters square sums of gradients and divide them by sums of hessians in float32: beyond this, to infinite leaves.
+LARGEST = 1e18
+
 
 @functools.cache
 def shape_kernel() -> Callable[..., None]:
@@ -49,9 +52,10 @@ def shape_kernel() -> Callable[..., None]:
 def finish_kernel() -> Callable[..., int]:
     """``kernel(gradient, hessian, weight, floor, offsets, first, last, out_gradient, out_hessian)``.
 
-    ``weight``: one a query, or empty. Returns the row of the first result that is not finite, or -1.
+    ``weight``: one a query, or empty. Returns the row of the first result that is not finite or is too large, or -1.
     """
     stamp = sources_stamp()
+    most = np.float32(LARGEST)
 
     def kernel(
         gradient: Any,
@@ -76,12 +80,12 @@ def finish_kernel() -> Callable[..., int]:
                 # Looked at in the host's precision, where a number may be infinite that was not. Comparisons notice with
                 # every version of Numba; a sum of x * 0, which should be NaN then, did not with 0.58.
                 to_gradient[r] = load(given_gradient, r) * query_weight
-                broken |= not abs(to_gradient[r]) < np.inf
+                broken |= not abs(to_gradient[r]) < most
                 to_hessian[r] = max(load(given_hessian, r) * query_weight, floor)
-                broken |= not abs(to_hessian[r]) < np.inf
+                broken |= not abs(to_hessian[r]) < most
         if broken:
             for row in range(base, offsets[last]):
-                if not (abs(out_gradient[row]) < np.inf and abs(out_hessian[row]) < np.inf):
+                if not (abs(out_gradient[row]) < most and abs(out_hessian[row]) < most):
                     return row
         return -1
 
