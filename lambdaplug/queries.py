@@ -22,7 +22,7 @@ __all__ = ["Column", "DataSet", "Labels", "Queries", "Task", "as_labels", "group
 Array: TypeAlias = npt.NDArray[np.float64]
 T = TypeVar("T")
 
-CHUNK_WORK = 1 << 22  # pairs: a millisecond or two, long beside what handing out a task costs
+CHUNK_WORK = 3 << 20  # pairs: a millisecond or two, long beside what handing out a task costs
 SPLIT_WORK = 1 << 25
 TOP_SHARE = 8  # picking the first of so many documents is faster than ranking them all
 MEMO_SIZE = 24
@@ -253,33 +253,37 @@ class Queries:
 
         With a cut-off, only as many come first in this order; where they are few, the others follow in row order.
         """
-        order = self.begin_ranking(cutoff)
+        top = self.top(cutoff)
+        order = self.begin_ranking(top)
 
         def work(next_task: Callable[[], Task | None]) -> None:
             buffers = np.empty((2, self.longest)), np.empty((2, self.longest), np.int32)
             while (task := next_task()) is not None:
-                self.rank_part(scores, cutoff, task.first, task.last, order, *buffers)
+                self.rank_part(scores, top, task.first, task.last, order, *buffers)
 
         run_tasks(work, self.tasks(1), threads, team)
-        self.end_ranking(cutoff, order)
+        self.end_ranking(top, order.copy())
         return order
 
-    def begin_ranking(self, cutoff: int | None) -> npt.NDArray[np.int32]:
-        """Where ``rank_part`` starts from: the last ranking, if there was one."""
-        previous = self._orders.get(self._top(cutoff))
-        return row_order(self.offsets) if previous is None else previous.copy()
+    def top(self, cutoff: int | None) -> int | None:
+        """How many documents to pick, where picking the first is faster than ranking all (None)."""
+        return cutoff if cutoff is not None and TOP_SHARE * cutoff * len(self) <= len(self.labels) else None
 
-    def end_ranking(self, cutoff: int | None, order: npt.NDArray[np.int32]) -> None:
-        """Let the next ranking start from this one."""
-        self._orders = (
-            {**self._orders, self._top(cutoff): order} if len(self._orders) < 4 else {self._top(cutoff): order}
-        )
+    def begin_ranking(self, top: int | None) -> npt.NDArray[np.int32]:
+        """Where ``rank_part`` starts from: the last ranking, if there was one and nobody else is at it."""
+        previous = self._orders.pop(top, None)
+        return row_order(self.offsets) if previous is None else previous
+
+    def end_ranking(self, top: int | None, order: npt.NDArray[np.int32]) -> None:
+        """Let the next ranking start from this one, and change it."""
+        if len(self._orders) >= 4:
+            self._orders.clear()
+        self._orders[top] = order
 
     def rank_part(
-        self, scores: Array, cutoff: int | None, first: int, last: int, order: Any, keys: Any, documents: Any
+        self, scores: Array, top: int | None, first: int, last: int, order: Any, keys: Any, documents: Any
     ) -> None:
         """``rank`` of some queries, in place; ``keys`` and ``documents`` are two rows each, of the longest query."""
-        top = self._top(cutoff)
         ranked = (self.offsets, first, last, order, keys, documents)
         row = rank_kernel()(scores, *ranked) if top is None else top_kernel()(scores, top, *ranked)
         if row >= 0:
@@ -287,10 +291,6 @@ class Queries:
                 f"scores: expected finite numbers, got {scores[row]} in row {row}. "
                 "A booster that diverged gives such scores: lower learning_rate, or raise lambda_l2 / lambda."
             )
-
-    def _top(self, cutoff: int | None) -> int | None:
-        """How many to pick, where picking the first is faster than ranking all."""
-        return cutoff if cutoff is not None and TOP_SHARE * cutoff * len(self) <= len(self.labels) else None
 
 
 def vector(values: npt.ArrayLike, name: str) -> Array:

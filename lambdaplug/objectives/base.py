@@ -202,10 +202,12 @@ class Objective(abc.ABC):
         tasks = queries.tasks(self.cutoff, self.divisible)
         # Each task ranks its own queries; a query that several tasks share is ranked before.
         alone = all(task.parts == 1 for task in tasks)
-        orders = {
-            cutoff: queries.begin_ranking(cutoff) if alone else queries.rank(values, threads, cutoff, team)
-            for cutoff in self.cutoffs
+        tops = {cutoff: queries.top(cutoff) for cutoff in self.cutoffs}
+        found = {
+            top: queries.begin_ranking(top) if alone else queries.rank(values, threads, top, team)
+            for top in set(tops.values())
         }
+        orders = {cutoff: found[top] for cutoff, top in tops.items()}
         longest = queries.longest
         ranking = Ranking(queries, values, orders, iteration, memory, exact)
         out = np.empty(rows, dtype), np.empty(rows, dtype)
@@ -229,8 +231,8 @@ class Objective(abc.ABC):
                 scratch = Scratch()
             buffers = scratch.array("keys", 2, longest), scratch.array("documents", 2, longest, np.int32)
             while (task := next_task()) is not None:
-                for cutoff, order in orders.items() if alone else ():
-                    queries.rank_part(values, cutoff, task.first, task.last, order, *buffers)
+                for top, order in found.items() if alone else ():
+                    queries.rank_part(values, top, task.first, task.last, order, *buffers)
                 size = int(queries.offsets[task.last] - queries.offsets[task.first])
                 sums = (scratch if task.parts == 1 else Scratch()).sums("sums", size)
                 self.accumulate(ranking, task, scratch, 1.0, *sums)
@@ -241,8 +243,8 @@ class Objective(abc.ABC):
             pool.append(scratch)
 
         run_tasks(work, tasks, threads, team)
-        for cutoff, order in orders.items() if alone else ():
-            queries.end_ranking(cutoff, order)
+        for top, order in found.items() if alone else ():
+            queries.end_ranking(top, order)
         return out
 
     def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Gradients:  # noqa: ARG002
