@@ -299,8 +299,8 @@ def vector(values: npt.ArrayLike, name: str) -> Array:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise LambdaplugError(f"{name}: expected numbers, got {type(values).__name__} ({error}).") from None
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    if array.ndim == 2 and (array.shape[1] == 1 or not array.size):  # a worker without rows may be given (0, 0)
+        array = array.reshape(-1)
     if array.ndim != 1:
         raise LambdaplugError(f"{name}: expected one value each, got an array of shape {array.shape}.")
     if array is values or array.base is not None:

@@ -237,7 +237,7 @@ def objective(size):
         print("\ntwo threads / one: not measured, with --cpu-time or on one core")
         return results
     runs = {threads: calls(lp.LambdaRank("ndcg"), *one_feature(size["queries"], n), threads) for threads in THREADS}
-    best = race(runs, 4 * size["repeats"], "threads")
+    best = race(runs, 12 * size["repeats"], "threads")
     results.append(ratio("whole-list NDCG alone, two threads / one", best[2], best[1], 0.6))
     for host in ("LightGBM", "XGBoost"):
         work = f"whole-list NDCG in {host}, two threads / one"

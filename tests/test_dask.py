@@ -382,7 +382,9 @@ def test_rankers_take_frames_groups_and_weights(client, spread):
     fX, fy, fq = lp.dask.partition_by_query(whole[list("abcde")], whole["label"], whole["query"], npartitions=3)
     eX = dd.from_dask_array(dX, columns=list("abcde"))
     for kind, options in ((lp.DaskXGBRanker, {"min_child_weight": 0}), (lp.DaskLGBMRanker, {"verbose": -1})):
-        ranker = sklearn.base.clone(kind(objective=lp.LambdaRank("map"), n_estimators=5, **options))
+        ranker = kind(objective=lp.LambdaRank("map"), n_estimators=5, **options)
+        if kind is not lp.DaskXGBRanker or not xgb.__version__.startswith("2.0."):  # whose own cannot be cloned either
+            ranker = sklearn.base.clone(ranker)
         ranker.client = client
         ranker.fit(fX, fy, qid=fq, eval_set=[(eX, dy)], eval_qid=[dq])
         assert isinstance(ranker.objective, lp.LambdaRank)
