@@ -8,11 +8,12 @@ The files may end in the middle of a query. XGBoost gets whole ones through lp.X
 queries apart from the rows, so that the ends of the files do not matter to it. Labels and query ids fit into memory.
 
 Each way runs in a process of its own, whose peak memory is in the table. --external leaves out the ways that need all of
-the data in memory, and with them the comparison.
+the data in memory, and with them the comparison. Needs XGBoost 3 or newer; with an older one it exits with 77.
 """
 
 import argparse
 import functools
+import importlib.metadata
 import itertools
 import json
 import resource
@@ -128,6 +129,9 @@ def main():
     parser.add_argument("--plot", default="larger_than_memory.png", help="where the chart goes")
     parser.add_argument("--route", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if (version := importlib.metadata.version("xgboost")).startswith(("1.", "2.")):
+        print(f"skipped: ExtMemQuantileDMatrix came with XGBoost 3, and this is {version}.")
+        sys.exit(77)
     rounds, threads = (5, 1) if options.quick else (options.rounds, options.threads)
     if options.route == "generate":
         generate(options.data, options.queries, 50, 100)
