@@ -50,9 +50,15 @@ def client():
         yield found
 
 
+def both(client):
+    """The two workers' addresses; a busy machine may lose one for a moment, until its nanny has another."""
+    client.wait_for_workers(2, timeout=60)
+    return sorted(client.scheduler_info()["workers"])
+
+
 def placed(client, collection):
     """Its first half on the first worker, the rest on the second."""
-    workers = sorted(client.scheduler_info()["workers"])
+    workers = both(client)
     half = collection.numblocks[0] // 2
     pieces = (collection.blocks[:half], collection.blocks[half:])
     held = [client.persist(piece, workers=[worker]) for piece, worker in zip(pieces, workers, strict=True)]
@@ -517,7 +523,7 @@ def test_an_exception_in_a_worker_ends_the_training(client, spread, host, evalua
     dX, dy, dq, *_ = spread
     data = dX, dy, dq
     evals = [(data, "train")] if evaluated else []
-    worker = sorted(client.scheduler_info()["workers"])[number]
+    worker = both(client)[number]
     fit = lambda objective: lp.dask.train(  # noqa: E731
         client, PARAMETERS[host], data, objective=objective, num_boost_round=8, evals=evals, host=host
     )
@@ -533,7 +539,7 @@ def test_an_exception_in_a_worker_ends_the_training(client, spread, host, evalua
 @pytest.mark.parametrize("host", HOSTS)
 def test_workers_and_partitions_without_rows_do_no_harm(client, spread, host):
     dX, dy, dq, dclicks, _ = spread
-    workers = sorted(client.scheduler_info()["workers"])
+    workers = both(client)
     nothing = [one[:0] for one in (dX, dy, dq, dclicks)]
     holed = [da.concatenate([none, one, none]) for none, one in zip(nothing, (dX, dy, dq, dclicks), strict=True)]
     # Training rows on one worker, evaluation rows on the other.
@@ -573,7 +579,7 @@ def test_a_worker_that_compiles_first_is_waited_for(client, spread):
         return total
 
     objective = lp.LambdaRank(lp.custom("only_here", value))
-    first, _ = sorted(client.scheduler_info()["workers"])
+    first, _ = both(client)
     ready = client.submit(lambda: objective.gradients([0.0, 0.0], [0, 1], [2])[0].tolist(), workers=[first], pure=False)
     assert ready.result(timeout=60)[0] > 0  # compiled there, not on the other
     for host in HOSTS:
