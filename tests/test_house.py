@@ -94,8 +94,6 @@ def python_blocks():
 
 @pytest.mark.parametrize(("code", "printed", "needs"), list(python_blocks()))
 def test_the_readme_runs_and_prints_what_it_says(code, printed, needs, capsys, tmp_path, monkeypatch):
-    if "LocalCluster" in code and "CI" in os.environ:
-        pytest.skip("may wait for a worker without end, as in test_dask.py")
     for module in needs:
         pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)

@@ -4,8 +4,13 @@ LightGBM hands a worker one block of labels, which may have several columns: the
 """
 
 import asyncio
+import contextlib
 import functools
 import inspect
+import os
+import socket
+import stat
+import struct
 import traceback
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -116,6 +121,7 @@ class WorkerRanker(LGBMRanker):
             mine = f"the training stopped on worker {member.name}: {type(error).__name__}: {error}"
             reason = hub.fail(mine).result()
             # The others wait for this worker in LightGBM's own network until its Booster is gone, and the frames hold it.
+            _break_off(str(self.get_params()["machines"]))
             traceback.clear_frames(error.__traceback__)
             if reason != mine and isinstance(error, (lgb.basic.LightGBMError, LambdaplugError)):
                 raise LambdaplugError(reason) from None
@@ -150,6 +156,22 @@ class WorkerRanker(LGBMRanker):
         member.total(np.zeros(1))  # all are ready, so that none waits in vain for another's network
         with sharing(Share(tuple(shares), member.total)):
             super().fit(X, labels, **kwargs)
+
+
+def _break_off(machines: str) -> None:
+    """Have LightGBM's connections to these machines (host:port,...) end in a reset when it closes them.
+
+    After an orderly end LightGBM goes on reading for ever, and its thread with it; a reset it takes for an error.
+    """
+    ports = {int(machine.rpartition(":")[2]) for machine in machines.split(",")}
+    for number in map(int, os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else ()):
+        with contextlib.suppress(OSError):  # no connection, or closed meanwhile
+            if not stat.S_ISSOCK(os.fstat(number).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(number)) as one:
+                internet = one.family in (socket.AF_INET, socket.AF_INET6)
+                if internet and ports & {one.getsockname()[1], one.getpeername()[1]}:
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def _unpack(block: npt.NDArray[Any], group: Any, names: Sequence[str]) -> tuple[Array, Rows]:
