@@ -120,9 +120,7 @@ class WorkerRanker(LGBMRanker):
         except BaseException as error:
             mine = f"the training stopped on worker {member.name}: {type(error).__name__}: {error}"
             reason = hub.fail(mine).result()
-            # The others wait for this worker in LightGBM's own network until its Booster is gone, and the frames hold it.
-            _break_off(str(self.get_params()["machines"]))
-            traceback.clear_frames(error.__traceback__)
+            _break_off(str(self.get_params()["machines"]), error)
             if reason != mine and isinstance(error, (lgb.basic.LightGBMError, LambdaplugError)):
                 raise LambdaplugError(reason) from None
             raise
@@ -158,10 +156,11 @@ class WorkerRanker(LGBMRanker):
             super().fit(X, labels, **kwargs)
 
 
-def _break_off(machines: str) -> None:
-    """Have LightGBM's connections to these machines (host:port,...) end in a reset when it closes them.
+def _break_off(machines: str, error: BaseException) -> None:
+    """Close LightGBM's connections to these machines (host:port,...), where the others wait for this one, by a reset.
 
-    After an orderly end LightGBM goes on reading for ever, and its thread with it; a reset it takes for an error.
+    After an orderly end LightGBM goes on reading for ever; a reset it takes for an error. The Booster is found in the
+    error's frames. Left there, it would close the connections of whatever this thread trains when it is collected.
     """
     ports = {int(machine.rpartition(":")[2]) for machine in machines.split(",")}
     for number in map(int, os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else ()):
@@ -172,6 +171,10 @@ def _break_off(machines: str) -> None:
                 internet = one.family in (socket.AF_INET, socket.AF_INET6)
                 if internet and ports & {one.getsockname()[1], one.getpeername()[1]}:
                     one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        for thing in list(frame.f_locals.values()):
+            if isinstance(thing, lgb.Booster):
+                thing.free_network()
 
 
 def _unpack(block: npt.NDArray[Any], group: Any, names: Sequence[str]) -> tuple[Array, Rows]:
