@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, load, sources_stamp
+from .compiling import REDUCE, compile_kernel, inlinable, line, load, sources_stamp
 from .pairs import exponential, log_scale, nearness
 
 __all__ = [
@@ -85,12 +85,12 @@ def list_kernel() -> Callable[..., int]:
             n = offsets[query + 1] - start
             low = start - offsets[first]
             padded = low + LIST_PADDING * (query - first)
-            ranked, score = order[start : start + n], rows[4, low : low + n]
-            powers, grade32 = fast[0, padded:], fast[1, padded:]
+            score, grades = line(rows, 4, low, n), line(rows, 5, low, n)
+            powers, grade32 = line(fast, 0, padded, n), line(fast, 1, padded, n)
             for r in range(n):
-                score[r] = scores[start + ranked[r]]
-            for r in range(n):
-                rows[5, low + r] = grade[start + ranked[r]]
+                row = np.uint64(start + load(order, start + r))
+                score[r] = load(scores, row)
+                grades[r] = load(grade, row)
             top = score[0] if n > 0 else 0.0
             beyond = 0
             for r in range(n):
@@ -99,12 +99,13 @@ def list_kernel() -> Callable[..., int]:
             count += 1 if beyond > 0 else 0
             if weighed or beyond > 0:
                 for r in range(n):
-                    rows[6, low + r] = weight[start + ranked[r]] if weight.size > 0 else 1.0
-                    rows[7, low + r] = tier[start + ranked[r]] if tier.size > 0 else 0.0
+                    row = np.uint64(start + load(order, start + r))
+                    rows[6, low + r] = weight[row] if weight.size > 0 else 1.0
+                    rows[7, low + r] = tier[row] if tier.size > 0 else 0.0
             for r in range(n):
-                powers[r] = exponential(max(sigma * (score[r] - top), -80.0))
+                powers[r] = exponential(sigma * (score[r] - top))
             for r in range(n):
-                grade32[r] = rows[5, low + r]
+                grade32[r] = np.float32(grades[r])
             for to in range(padded + n, padded + n + LIST_PADDING):
                 fast[0, to] = 1.0
                 fast[1, to] = np.nan  # neither above nor below any grade: no force
@@ -253,120 +254,125 @@ def fast_pairs_kernel(
             if norm[query] == 0.0 or n < 2 or wide[query - first]:
                 continue
             low = start - offsets[first]
-            high = low + n
+            padded, width = low + LIST_PADDING * (query - first), n + LIST_PADDING
             cut = cuts[query - first]
             least = np.float32(floor / norm[query])
-            floor32 = least if plain else zero
-            end = n - 1 if least > zero else cut
-            ranked, still = rows[0, low:high], frozen[0, low:high]
-            score, grade, weight, tier = rows[4, low:high], rows[5, low:high], rows[6, low:high], rows[7, low:high]
-            gradient64, hessian64 = rows[8, low:high], rows[9, low:high]
-            apart = nearness(near, rows[4], low, n)
-            padded = low + LIST_PADDING * (query - first)
-            powers, grade32 = fast[0, padded:], fast[1, padded:]
-            size_of_i, size_of_k = fast[2, padded:], fast[3, padded:]
-            gradient32, hessian32 = fast[4, padded:], fast[5, padded:]
-            for r in range(n):
-                gradient64[r] = 0.0
-                hessian64[r] = 0.0
-            for r in range(n + LIST_PADDING):
-                gradient32[r] = zero
-                hessian32[r] = zero
-            state = begin(ranked, still, rows[1, low:high], rows[2, low:high], rows[3, low:high])
-            total = 0.0  # of the forces, where they are summed
-            edge = np.uint64(n)
-            for i in range(0, end, 2):
-                k = i + 1
-                for row in range(i, k + 1):
-                    sizes = size_of_i if row == i else size_of_k
-                    sizes[k] = zero  # of k and itself
-                    acts = row < cut
-                    below = np.uint64(row + 1)
-                    for u in range(below, edge):
+            edge, end = np.uint64(n), n - 1 if least > zero else cut
+            ranked, still = line(rows, 0, low, n), line(frozen, 0, low, n)
+            score, grade = line(rows, 4, low, n), line(rows, 5, low, n)
+            weight, tier = line(rows, 6, low, n), line(rows, 7, low, n)
+            powers, grade32 = line(fast, 0, padded, width), line(fast, 1, padded, width)
+            size_of_i, size_of_k = line(fast, 2, padded, width), line(fast, 3, padded, width)
+            gradient32, hessian32 = line(fast, 4, padded, width), line(fast, 5, padded, width)
+            documents = line(order, 0, start, n)
+            to_gradient, to_hessian = line(gradient, 0, low, n), line(hessian, 0, low, n)
+            unit = coefficient * norm[query] * sigma
+            if summed:  # the factor comes last
+                total = 0.0
+                gradient64, hessian64 = line(rows, 8, low, n), line(rows, 9, low, n)
+                for r in range(n):
+                    gradient64[r] = 0.0
+                    hessian64[r] = 0.0
+            apart = nearness(near, score, 0, n)
+            state = begin(ranked, still, line(rows, 1, low, n), line(rows, 2, low, n), line(rows, 3, low, n))
+            for block in range(0, end, ROW_BLOCK):
+                for r in range(width):
+                    gradient32[r] = zero
+                    hessian32[r] = zero
+                for i in range(block, min(block + ROW_BLOCK, end), 2):
+                    k = i + 1
+                    size_of_i[k] = abs(delta(ranked, still, state, i, k))
+                    size_of_k[k] = zero  # of k and itself
+                    for u in range(np.uint64(k + 1), edge):
                         j = np.int64(u & NATURAL)
-                        ordered = not costly or grade[row] > grade[j] or grade[row] < grade[j]
-                        sizes[u] = abs(delta(ranked, still, state, row, j)) if acts and ordered else zero
-                    if not plain:
-                        for u in range(below, edge):
-                            size = sizes[u]
-                            size = (least if size < least else size) * weight[row] * weight[u]
-                            sizes[u] = size if tier[row] == tier[u] else 0.0
-                        if near > 0.0:
-                            for u in range(below, edge):
-                                sizes[u] /= apart + abs(score[row] - score[u])
-                at, to = np.uint64(i), np.uint64(k)
-                e_i, grade_i, e_k, grade_k = (
-                    load(powers, at),
-                    load(grade32, at),
-                    load(powers, to),
-                    load(grade32, to),
-                )
-                floor_k = floor32 if k < end else zero
-                gradient_i = gradient_k = hessian_i = hessian_k = 0.0
-                column = to
-                while column < edge:
-                    length = min(COLUMN_BLOCK, edge - column)
-                    sum_i = sum_k = bend_i = bend_k = force = zero
-                    for j in range(column, column + ((length + LANES) & ~LANES)):
-                        e_j, grade_j = load(powers, j), load(grade32, j)
-                        better_i, better_k = grade_i > grade_j, grade_k > grade_j
-                        size_i, size_k = size_of_i[j], size_of_k[j]
-                        size_i = floor32 if size_i < floor32 else size_i
-                        size_k = floor_k if size_k < floor_k else size_k
-                        size_i = size_i if better_i or grade_i < grade_j else zero
-                        size_k = size_k if better_k or grade_k < grade_j else zero
-                        high_i, low_i = e_i if better_i else e_j, e_j if better_i else e_i
-                        high_k, low_k = e_k if better_k else e_j, e_j if better_k else e_k
-                        if shifted:  # with the parameter, the product of two totals could overflow
-                            high_i *= shift32
-                            high_k *= shift32
-                            inverse_i, inverse_k = one / (high_i + low_i), one / (high_k + low_k)
-                        else:
-                            total_i, total_k = e_i + e_j, e_k + e_j
-                            inverse = one / (total_i * total_k)
-                            inverse_i, inverse_k = inverse * total_k, inverse * total_i
-                        push_i, curve_i = cost32(high_i, low_i, inverse_i)
-                        push_k, curve_k = cost32(high_k, low_k, inverse_k)
-                        push_i *= size_i
-                        push_k *= size_k
-                        curve_i *= push_i
-                        curve_k *= push_k
+                        wanted_i = not costly or grade[i] > grade[j] or grade[i] < grade[j]
+                        wanted_k = not costly or grade[k] > grade[j] or grade[k] < grade[j]
+                        change_i = delta(ranked, still, state, i, j) if wanted_i else 0.0
+                        change_k = delta(ranked, still, state, k, j) if wanted_k else 0.0
+                        size_of_i[u] = abs(change_i)
+                        size_of_k[u] = abs(change_k)
+                    for row in range(i if i > cut else cut, k + 1):  # below the cut
+                        sizes = size_of_i if row == i else size_of_k
+                        for u in range(np.uint64(k), edge):
+                            sizes[u] = zero
+                    for row in range(i, i if plain and least == zero else min(k + 1, end)):
+                        sizes = size_of_i if row == i else size_of_k
+                        for u in range(np.uint64(row + 1), edge):
+                            sizes[u] = least if sizes[u] < least else sizes[u]
+                        if not plain:
+                            for u in range(np.uint64(row + 1), edge):
+                                size = sizes[u] * weight[row] * weight[u]
+                                sizes[u] = size if tier[row] == tier[u] else 0.0
+                            if near > 0.0:
+                                for u in range(np.uint64(row + 1), edge):
+                                    sizes[u] /= apart + abs(score[row] - score[u])
+                    at, to = np.uint64(i), np.uint64(k)
+                    e_i, e_k = load(powers, at), load(powers, to)
+                    grade_i, grade_k = load(grade32, at), load(grade32, to)
+                    gradient_i = gradient_k = hessian_i = hessian_k = 0.0
+                    column = to
+                    while column < edge:
+                        length = COLUMN_BLOCK if column + COLUMN_BLOCK < edge else edge - column
+                        sum_i = sum_k = bend_i = bend_k = force = zero
+                        for j in range(column, column + ((length + LANES) & ~LANES)):
+                            e_j, grade_j = load(powers, j), load(grade32, j)
+                            better_i, better_k = grade_i > grade_j, grade_k > grade_j
+                            size_i = size_of_i[j] if better_i or grade_i < grade_j else zero
+                            size_k = size_of_k[j] if better_k or grade_k < grade_j else zero
+                            high_i, low_i = e_i if better_i else e_j, e_j if better_i else e_i
+                            high_k, low_k = e_k if better_k else e_j, e_j if better_k else e_k
+                            if shifted:  # with the parameter, the product of two totals could overflow
+                                high_i *= shift32
+                                high_k *= shift32
+                                inverse_i, inverse_k = one / (high_i + low_i), one / (high_k + low_k)
+                            else:
+                                total_i, total_k = e_i + e_j, e_k + e_j
+                                inverse = one / (total_i * total_k)
+                                inverse_i, inverse_k = inverse * total_k, inverse * total_i
+                            push_i, curve_i = cost32(high_i, low_i, inverse_i)
+                            push_k, curve_k = cost32(high_k, low_k, inverse_k)
+                            push_i *= size_i
+                            push_k *= size_k
+                            curve_i *= push_i
+                            curve_k *= push_k
+                            if summed:
+                                force += push_i + push_k
+                            push_i = push_i if better_i else -push_i
+                            push_k = push_k if better_k else -push_k
+                            sum_i -= push_i
+                            sum_k -= push_k
+                            bend_i += curve_i
+                            bend_k += curve_k
+                            gradient32[j] += push_i + push_k
+                            hessian32[j] += curve_i + curve_k
+                        gradient_i += sum_i
+                        gradient_k += sum_k
+                        hessian_i += bend_i
+                        hessian_k += bend_k
                         if summed:
-                            force += push_i + push_k
-                        push_i = push_i if better_i else -push_i
-                        push_k = push_k if better_k else -push_k
-                        sum_i -= push_i
-                        sum_k -= push_k
-                        bend_i += curve_i
-                        bend_k += curve_k
-                        gradient32[j] += push_i + push_k
-                        hessian32[j] += curve_i + curve_k
-                    gradient_i += sum_i
-                    gradient_k += sum_k
-                    hessian_i += bend_i
-                    hessian_k += bend_k
-                    total += force
-                    column += length
-                gradient64[i] += gradient_i
-                gradient64[k] += gradient_k
-                hessian64[i] += hessian_i
-                hessian64[k] += hessian_k
-                if (i + 2) % ROW_BLOCK == 0 or i + 2 >= end:
-                    for j in range(n):
-                        gradient64[j] += gradient32[j]
-                        hessian64[j] += hessian32[j]
-                        gradient32[j] = zero
-                        hessian32[j] = zero
-            if not give_back(
-                order[start : start + n],
-                coefficient * norm[query] * sigma * (log_scale(2.0 * norm[query] * sigma * total) if summed else 1.0),
-                sigma,
-                gradient64,
-                hessian64,
-                gradient[low:high],
-                hessian[low:high],
-            ):
-                return int(query)
+                            total += force
+                        column += length
+                    gradient32[i] += np.float32(gradient_i)
+                    gradient32[k] += np.float32(gradient_k)
+                    hessian32[i] += np.float32(hessian_i)
+                    hessian32[k] += np.float32(hessian_k)
+                lost = 0
+                for r in range(n):
+                    lost += not (abs(gradient32[r]) < np.inf and hessian32[r] < np.inf)
+                if lost > 0:
+                    return int(query)
+                for r in range(n):
+                    if summed:
+                        gradient64[r] += gradient32[r]
+                        hessian64[r] += hessian32[r]
+                    else:
+                        to_gradient[np.uint64(documents[r])] += unit * gradient32[r]
+                        to_hessian[np.uint64(documents[r])] += unit * sigma * hessian32[r]
+            if summed:
+                unit *= log_scale(2.0 * norm[query] * sigma * total)
+                for r in range(n):
+                    to_gradient[np.uint64(documents[r])] += unit * gradient64[r]
+                    to_hessian[np.uint64(documents[r])] += unit * sigma * hessian64[r]
         return -1
 
     return compile_kernel(kernel, fastmath=REDUCE)
