@@ -181,7 +181,7 @@ def per_query_values(
                 else:
                     tied[kind](gain, ranked, ties != "worst", discount, k, *rows, ends, out)
 
-    run_tasks(work, queries.tasks(1), threads)
+    run_tasks(work, queries.tasks(1, threads=threads), threads)
     for kind, p, value in zip(measures, prepared, values, strict=True):
         wrong = np.flatnonzero(~np.isfinite(value) & (p.norm != 0.0))
         if len(wrong):

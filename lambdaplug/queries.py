@@ -22,7 +22,8 @@ __all__ = ["Column", "DataSet", "Labels", "Queries", "Task", "as_labels", "group
 Array: TypeAlias = npt.NDArray[np.float64]
 T = TypeVar("T")
 
-CHUNK_WORK = 3 << 20  # pairs: a millisecond or two, long beside what handing out a task costs
+CHUNK_WORK = 1 << 20, 6 << 20  # pairs in a task: long beside what handing it out costs, short beside a round
+CHUNKS = 4  # for each thread, so that none waits long for another's last
 SPLIT_WORK = 1 << 25
 TOP_SHARE = 8  # picking the first of so many documents is faster than ranking them all
 MEMO_SIZE = 24
@@ -223,17 +224,21 @@ class Queries:
         """A number for each row, equal within a query where all these sources have equal labels; NaN if one has none."""
         return levels([self.labels_of(source) for source in sources], self.offsets)
 
-    def tasks(self, cutoff: int | None, divisible: bool = True) -> list[Task]:
-        """Chunks of about equal work, the same at any number of threads; a huge query is split if it may be."""
-        return self.memo(("tasks", cutoff, divisible), lambda: self._make_tasks(cutoff, divisible))
+    def tasks(self, cutoff: int | None, divisible: bool = True, threads: int = 1) -> list[Task]:
+        """Chunks of about equal work for so many threads; a huge query is split, the same way for all, if it may be."""
+        return self.memo(("tasks", cutoff, divisible, threads), lambda: self._make_tasks(cutoff, divisible, threads))
 
-    def _make_tasks(self, cutoff: int | None, divisible: bool) -> list[Task]:
+    def _make_tasks(self, cutoff: int | None, divisible: bool, threads: int) -> list[Task]:
         sizes = self.sizes
         pairs = sizes * (sizes if cutoff is None else np.minimum(sizes, cutoff))
         # A huge query stands alone; the others share chunks.
         huge = pairs >= SPLIT_WORK
+        work = np.where(huge, 0, pairs + 64 * sizes)
+        total = int(work.sum())
+        least, most = (1 + total // size for size in CHUNK_WORK[::-1])
+        chunks = min(max(CHUNKS * threads, -(-least // threads) * threads), most)
         chunk = (
-            np.cumsum(np.where(huge, 0, pairs + 64 * sizes)) // CHUNK_WORK
+            (np.cumsum(work) - work) * chunks // max(1, total)
             + np.cumsum(huge)
             + np.cumsum(np.concatenate([[False], huge[:-1]]) if len(huge) else huge)
         )
@@ -261,7 +266,7 @@ class Queries:
             while (task := next_task()) is not None:
                 self.rank_part(scores, top, task.first, task.last, order, *buffers)
 
-        run_tasks(work, self.tasks(1), threads, team)
+        run_tasks(work, self.tasks(1, threads=threads), threads, team)
         self.end_ranking(top, order.copy())
         return order
 

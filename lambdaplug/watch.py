@@ -13,7 +13,7 @@ from .queries import DataSet
 __all__ = ["watch"]
 
 
-SAMPLE = 512
+SAMPLE = 128
 
 
 class Seen(NamedTuple):

@@ -119,7 +119,7 @@ def test_what_holds_whatever_the_measure(name, options):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_bits_at_any_number_of_threads(name, monkeypatch):
-    monkeypatch.setattr("lambdaplug.queries.CHUNK_WORK", 1 << 19)
+    monkeypatch.setattr("lambdaplug.queries.CHUNK_WORK", (1 << 18, 1 << 19))
     scores, labels, group = generated(queries=1500)
     labels = np.array(scaled(name, labels))
     objective, queries = lp.LambdaRank(name), Queries(labels, group)

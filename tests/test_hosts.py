@@ -217,7 +217,7 @@ def assert_same_arrays(found, expected):
 @pytest.fixture
 def small_tasks(monkeypatch):
     """Data of this size is one task for one thread; make it many."""
-    monkeypatch.setattr(queries, "CHUNK_WORK", 1 << 12)
+    monkeypatch.setattr(queries, "CHUNK_WORK", (1 << 11, 1 << 12))
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ OBJECTIVES = {"SPSA": lp.SPSA("ndcg@10", evaluations=4, seed=1), "FDSA": lp.FDSA
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_what_holds_whatever_the_data(name, monkeypatch):
-    monkeypatch.setattr("lambdaplug.queries.CHUNK_WORK", 1 << 14)  # many small tasks
+    monkeypatch.setattr("lambdaplug.queries.CHUNK_WORK", (1 << 13, 1 << 14))  # many small tasks
     objective = OBJECTIVES[name]
     scores, labels, group = generated()
     gradient, hessian = objective.gradients(scores, labels, group)
@@ -145,7 +145,7 @@ def test_what_holds_whatever_the_data(name, monkeypatch):
     assert len(queries.tasks(objective.cutoff, objective.divisible)) > 5
     for threads in (1, 2, 3):
         np.testing.assert_array_equal(objective.differentiate(queries, scores, threads=threads), (gradient, hessian))
-    monkeypatch.setattr("lambdaplug.queries.CHUNK_WORK", 1 << 20)
+    monkeypatch.setattr("lambdaplug.queries.CHUNK_WORK", (1 << 20, 1 << 20))
     np.testing.assert_array_equal(objective.gradients(scores, labels, group), (gradient, hessian))
     for g in split(group, gradient):
         assert not g[0].any() or g[0].std() == pytest.approx(1.0, rel=1e-5)

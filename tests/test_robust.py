@@ -296,7 +296,7 @@ import xgboost as xgb
 import lambdaplug as lp
 from lambdaplug import queries
 
-queries.CHUNK_WORK = 1 << 10  # so that there is work for several threads
+queries.CHUNK_WORK = 1 << 9, 1 << 10  # so that there is work for several threads
 lp.set_num_threads(3)
 data = lp.data.cubic(queries=60, documents=10, features=4)
 
@@ -418,7 +418,7 @@ expected = train()
 
 # Many tasks, each made long: the other thread's in the middle of one when the signal comes, the main thread's in its
 # own task, or with nothing left to do and waiting.
-queries.CHUNK_WORK = 1 << 14
+queries.CHUNK_WORK = 1 << 13, 1 << 14
 begun, calls, at_work = [], [], set()
 original = base.run_tasks
 

@@ -158,7 +158,7 @@ class Approx(Objective):
                 raw = self.forward(ranking, task, scratch)[-1]
                 found[task.first : task.last] = raw * norm[task.first : task.last]
 
-        run_tasks(work, queries.tasks(self.cutoff, self.divisible), threads)
+        run_tasks(work, queries.tasks(self.cutoff, self.divisible, threads), threads)
         found[norm == 0.0] = np.nan
         if per_query:
             return found

@@ -199,7 +199,7 @@ class Objective(abc.ABC):
         if len(values) != rows:
             raise LambdaplugError(f"scores: expected one a row ({rows}), got {len(values)}.")
         threads = get_num_threads(threads)
-        tasks = queries.tasks(self.cutoff, self.divisible)
+        tasks = queries.tasks(self.cutoff, self.divisible, threads)
         # Each task ranks its own queries; a query that several tasks share is ranked before.
         alone = all(task.parts == 1 for task in tasks)
         tops = {cutoff: queries.top(cutoff) for cutoff in self.cutoffs}
