@@ -79,44 +79,9 @@ def test_the_rankers_pass_the_device_on():
     assert lp.LGBMRanker(objective=objective, device="cuda").get_params()["device"] == "cuda"
 
 
-class OnTheDevice:
-    """An array that is not on the host, as far as NumPy can tell: like CuPy's, it comes there by get() only."""
-
-    __cuda_array_interface__ = None
-
-    def __init__(self, values):
-        self.values = values
-
-    def get(self):
-        return self.values
-
-    def __array__(self, *arguments, **options):
-        raise TypeError("implicit conversion to a NumPy array is not allowed")
-
-    def __len__(self):
-        return len(self.values)
-
-
-class DeviceMatrix(xgb.DMatrix):
-    """A DMatrix that keeps its labels, weights and queries on the device."""
-
-    def get_label(self):
-        return OnTheDevice(super().get_label())
-
-    def get_weight(self):
-        return OnTheDevice(super().get_weight())
-
-    def get_uint_info(self, field):
-        return OnTheDevice(super().get_uint_info(field))
-
-
-def test_what_xgboost_keeps_on_the_device_is_fetched():
-    dumps = []
-    for kind in (xgb.DMatrix, DeviceMatrix):
-        data = kind(X, Y, qid=DATA.qid, weight=1 + np.arange(len(GROUP)) % 3)
-        model = xgb.train({**OURS, "nthread": 1}, data, 3, obj=Spy("ndcg@10"))
-        dumps.append(model.get_dump(with_stats=True))
-    assert dumps[0] == dumps[1]
+def test_a_round_takes_host_arrays_and_gives_eight_bytes_a_row():
+    data = xgb.DMatrix(X, Y, qid=DATA.qid, weight=1 + np.arange(len(GROUP)) % 3)
+    xgb.train({**OURS, "nthread": 1}, data, 3, obj=Spy("ndcg@10"))
     scores, gradient, hessian = Spy.seen
     assert type(scores) is np.ndarray
     assert gradient.nbytes + hessian.nbytes == 8 * len(Y)

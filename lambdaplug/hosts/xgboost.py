@@ -1,5 +1,6 @@
 """XGBoost: reading a DMatrix, batches for one larger than memory, a ranker that takes lambdaplug's objectives."""
 
+import ctypes
 import functools
 import json
 import weakref
@@ -38,10 +39,11 @@ introduce(Recorder)
 def read(data: xgb.DMatrix) -> DataSet:
     """The DMatrix's queries. It keeps no version, so its labels, groups and weights are compared with the last ones."""
     booster = calling(xgb.Booster.update)
-    raw = _host(data.get_label()), _host(data.get_uint_info("group_ptr")), _host(data.get_weight())
+    raw = _view(data, "label"), _view(data, "group_ptr"), _view(data, "weight")
     known = _known.get(data)
     if known is None or not all(map(np.array_equal, known[0], raw)):
-        known = _known[data] = raw, _queries(data, *raw)
+        labels, bounds, weight = (np.array(one) for one in raw)
+        known = _known[data] = (labels, bounds, weight), _queries(data, labels, bounds, weight)
     if booster is not None and booster not in _threads:
         _threads[booster] = int(json.loads(booster.save_config())["learner"]["generic_param"]["nthread"])
     threads = _threads.get(booster, 0) if booster is not None else 0
@@ -58,9 +60,16 @@ def read(data: xgb.DMatrix) -> DataSet:
     )
 
 
-def _host(values: Any) -> npt.NDArray[Any]:
-    """XGBoost 3 hands out what it keeps on a GPU as CuPy arrays, which come to the host only when told to."""
-    return np.asarray(values.get() if hasattr(values, "__cuda_array_interface__") else values)
+def _view(data: xgb.DMatrix, field: str) -> npt.NDArray[Any]:
+    """What a DMatrix holds, on the host, good until that changes. Its own getters copy, which a round would notice."""
+    kind, function = (
+        (ctypes.c_uint, xgb.core._LIB.XGDMatrixGetUIntInfo)
+        if field == "group_ptr"
+        else (ctypes.c_float, xgb.core._LIB.XGDMatrixGetFloatInfo)
+    )
+    size, values = ctypes.c_uint64(), ctypes.POINTER(kind)()
+    xgb.core._check_call(function(data.handle, field.encode(), ctypes.byref(size), ctypes.byref(values)))
+    return np.ctypeslib.as_array(values, (size.value,)) if size.value else np.empty(0, kind)
 
 
 def _total(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
