@@ -1,11 +1,13 @@
 """Dask: a real cluster of two worker processes, both hosts; queries never cut, evaluation exact, no hang."""
 
+import contextlib
 import functools
 import importlib
 import itertools
 import logging
 import os
 import pickle
+import signal
 import sys
 import threading
 
@@ -39,8 +41,8 @@ PARAMETERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def client():
+@contextlib.contextmanager
+def two_workers():
     quiet = {"distributed.worker.memory.terminate": False}
     with (
         dask.config.set(quiet),
@@ -49,6 +51,12 @@ def client():
         ) as cluster,
         Client(cluster) as found,
     ):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client():
+    with two_workers() as found:
         yield found
 
 
@@ -538,6 +546,29 @@ def test_an_exception_in_a_worker_ends_the_training(client, spread, host, evalua
     again = within(120, lambda: fit(lp.LambdaRank("map")))
     assert isinstance(again, dict), again  # the workers are as good as new
     assert set(client.scheduler_info()["workers"]) == workers
+
+
+class Dies(Fails):
+    """Kills one of the workers in its fourth round."""
+
+    def __call__(self, *arguments, **options):
+        if self.rounds == 3 and get_worker().address == self.worker:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.rounds += 1
+        return lp.LambdaRank.__call__(self, *arguments, **options)
+
+
+def test_a_worker_that_is_killed_ends_the_training():
+    with two_workers() as client:
+        for host, number in (("xgboost", 0), ("lightgbm", 0), ("lightgbm", 1)):
+            workers = both(client)
+            killed, left = workers[number], workers[1 - number]
+            dX, dy, dq, *_ = DATA.spread(client)
+            fit = functools.partial(lp.dask.train, client, PARAMETERS[host], (dX, dy, dq), num_boost_round=8, host=host)
+            error = within(120, lambda fit=fit, killed=killed: fit(objective=Dies(killed)))
+            assert isinstance(error, lp.LambdaplugError)
+            assert f"1 of 2 workers were lost: {killed}" in str(error)
+            assert client.submit(os.getpid, workers=[left], pure=False).result(timeout=60)
 
 
 @pytest.mark.parametrize("host", HOSTS)

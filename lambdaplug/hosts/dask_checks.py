@@ -24,6 +24,7 @@ __all__ = [
     "check",
     "lay",
     "look",
+    "lost",
     "measures_of",
     "refuse_async",
     "refuse_local_scales",
@@ -173,6 +174,17 @@ def require(columns: Columns, sources: Sequence[Labels], found: Sequence[dict[st
                 f"labels=: a Dask column with partitions of {columns.lengths[source.name]} rows does not fit {data}. "
                 "Lay it out with the rows: dX, dy, dq, dclicks = lp.dask.partition_by_query(X, y, qid, clicks)."
             )
+
+
+def lost(client: Any, before: set[str]) -> LambdaplugError | None:
+    """What to say about workers that were there before."""
+    gone = sorted(before - set(client.ncores()))
+    if not gone:
+        return None
+    return LambdaplugError(
+        f"the training ended because {len(gone)} of {len(before)} workers were lost: {', '.join(gone[:3])}. Killed, out of "
+        "memory or cut off; their own logs say more. What is still there can be trained on again."
+    )
 
 
 def refuse_async(client: Any) -> None:

@@ -7,11 +7,7 @@ import asyncio
 import contextlib
 import functools
 import inspect
-import os
-import socket
-import stat
-import struct
-import traceback
+import uuid
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +25,7 @@ from ..rows import sizes_of
 from .callback import with_callback
 from .dask_checks import Columns, Laid, lay, measures_of, refuse_async, refuse_local_scales, require
 from .dask_layout import array_of, like, values_of
+from .dask_network import ending, joined, leave
 from .lightgbm import LGBMRanker
 from .sharing import STAND_IN_WEIGHT, Rows, Share, is_stand_in, share, sharing
 
@@ -44,6 +41,7 @@ class Hub:
     def __init__(self) -> None:
         self.brought: dict[int, dict[str, Array]] = {}
         self.complete: dict[int, asyncio.Event] = {}
+        self.met: set[str] = set()
         self.failure: str | None = None
 
     async def total(self, turn: int, members: int, member: str, values: Array) -> Array:
@@ -56,10 +54,15 @@ class Hub:
         await complete.wait()
         if self.failure is not None:
             raise LambdaplugError(self.failure)
+        self.met = self.met or set(brought)
         self.brought.pop(turn - 1, None)  # whoever is here has what he wanted there
         self.complete.pop(turn - 1, None)
         total: Array = np.sum([brought[name] for name in sorted(brought)], axis=0)
         return total
+
+    async def members(self) -> set[str]:
+        """The workers of the first turn, once all have come to it."""
+        return self.met
 
     async def fail(self, reason: str) -> str:
         """Say why a worker stops, and wake the others; returns the first reason that was given."""
@@ -112,18 +115,22 @@ class WorkerRanker(LGBMRanker):
     """What trains on a worker."""
 
     def fit(  # type: ignore[override]
-        self, X: Any, y: Any, *, hub: Any, luggage: Luggage, eval_metric: Any = None, **kwargs: Any
+        self, X: Any, y: Any, *, hub: Any, training: str, luggage: Luggage, eval_metric: Any = None, **kwargs: Any
     ) -> "WorkerRanker":
-        member = _Member(hub, int(self.get_params()["num_machines"]))
-        try:
-            self._fit(X, y, member, luggage, eval_metric, kwargs)
-        except BaseException as error:
-            mine = f"the training stopped on worker {member.name}: {type(error).__name__}: {error}"
-            reason = hub.fail(mine).result()
-            _break_off(str(self.get_params()["machines"]), error)
-            if reason != mine and isinstance(error, (lgb.basic.LightGBMError, LambdaplugError)):
-                raise LambdaplugError(reason) from None
-            raise
+        parameters = self.get_params()
+        member = _Member(hub, int(parameters["num_machines"]))
+        with joined(training, str(parameters["machines"])) as look:
+            kwargs["callbacks"] = [*(kwargs.get("callbacks") or []), look]
+            try:
+                self._fit(X, y, member, luggage, eval_metric, kwargs)
+            except BaseException as error:
+                mine = reason = f"the training stopped on worker {member.name}: {type(error).__name__}: {error}"
+                with contextlib.suppress(Exception):  # the hub may be lost
+                    reason = hub.fail(mine).result(timeout=5)
+                leave(error)
+                if reason != mine and isinstance(error, (lgb.basic.LightGBMError, LambdaplugError)):
+                    raise LambdaplugError(reason) from None
+                raise
         return self
 
     def _fit(self, X: Any, y: Any, member: _Member, luggage: Luggage, eval_metric: Any, kwargs: dict[str, Any]) -> None:
@@ -154,27 +161,6 @@ class WorkerRanker(LGBMRanker):
         member.total(np.zeros(1))  # all are ready, so that none waits in vain for another's network
         with sharing(Share(tuple(shares), member.total)):
             super().fit(X, labels, **kwargs)
-
-
-def _break_off(machines: str, error: BaseException) -> None:
-    """Close LightGBM's connections to these machines (host:port,...), where the others wait for this one, by a reset.
-
-    After an orderly end LightGBM goes on reading for ever; a reset it takes for an error. The Booster is found in the
-    error's frames. Left there, it would close the connections of whatever this thread trains when it is collected.
-    """
-    ports = {int(machine.rpartition(":")[2]) for machine in machines.split(",")}
-    for number in map(int, os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else ()):
-        with contextlib.suppress(OSError):  # no connection, or closed meanwhile
-            if not stat.S_ISSOCK(os.fstat(number).st_mode):
-                continue
-            with socket.socket(fileno=os.dup(number)) as one:
-                internet = one.family in (socket.AF_INET, socket.AF_INET6)
-                if internet and ports & {one.getsockname()[1], one.getpeername()[1]}:
-                    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        for thing in list(frame.f_locals.values()):
-            if isinstance(thing, lgb.Booster):
-                thing.free_network()
 
 
 def _unpack(block: npt.NDArray[Any], group: Any, names: Sequence[str]) -> tuple[Array, Rows]:
@@ -330,28 +316,26 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
                 kwargs[f"eval_{name}"] = [one.further[name] for one in evals]
         paired = "eval_X" in inspect.signature(lgb.DaskLGBMRanker.fit).parameters
         given: Any = self.objective
-        hub = client.submit(Hub, actor=True, pure=False)
+        hub, training = client.submit(Hub, actor=True, pure=False), uuid.uuid4().hex
         try:
-            self._lgb_dask_fit(
-                model_factory=WorkerRanker,
-                X=packed.X,
-                y=packed.y,
-                group=packed.group,
-                eval_names=eval_names,
-                eval_group=[one.group for one in evals] or None,
-                eval_metric=metrics or None,
-                eval_at=eval_at,
-                callbacks=with_callback(objective, callbacks),
-                hub=hub,
-                luggage=Luggage(packed.names, tuple(one.names for one in evals)),
-                **_evaluation([(one.X, one.y) for one in evals], paired),
-                **packed.further,
-                **kwargs,
-            )
-        except BaseException as error:
-            # Whatever stopped one worker before it could say so, the others are not to wait for it.
-            hub.result().fail(f"the training stopped: {type(error).__name__}: {error}").result()
-            raise
+            with ending(client, hub, training):
+                self._lgb_dask_fit(
+                    model_factory=WorkerRanker,
+                    X=packed.X,
+                    y=packed.y,
+                    group=packed.group,
+                    eval_names=eval_names,
+                    eval_group=[one.group for one in evals] or None,
+                    eval_metric=metrics or None,
+                    eval_at=eval_at,
+                    callbacks=with_callback(objective, callbacks),
+                    hub=hub,
+                    training=training,
+                    luggage=Luggage(packed.names, tuple(one.names for one in evals)),
+                    **_evaluation([(one.X, one.y) for one in evals], paired),
+                    **packed.further,
+                    **kwargs,
+                )
         finally:
             self.objective = given  # not the copy that was on a worker, whose columns are names
         return self

@@ -26,6 +26,7 @@ from .dask_checks import (
     check,
     lay,
     look,
+    lost,
     measures_of,
     refuse_async,
     refuse_local_scales,
@@ -205,7 +206,7 @@ def train(
     require(columns, sources, [fitting[id(dtrain)]], "the training data")
     require(columns, further, [fitting[id(one)] for one in sets], "any of evals")
 
-    training = uuid.uuid4().hex
+    training, workers = uuid.uuid4().hex, set(client.ncores())
     run = functools.partial(
         dxgb.train,
         client,
@@ -226,6 +227,9 @@ def train(
         failed = [reason for reasons in client.run(_withdraw, training).values() for reason in reasons]
         if failed:
             raise LambdaplugError(failed[0]) from error
+        gone = lost(client, workers)
+        if gone is not None:
+            raise gone from error
         raise
     finally:
         client.run(_withdraw, training)
