@@ -1,7 +1,7 @@
 """Boosters under the measure itself: is one a local optimum, and can its leaf values be walked further up?"""
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,48 +73,6 @@ def local_optimality(
         shown=shown,
         progress=progress,
     )
-
-
-@overload
-def polish(
-    booster: Any,
-    X: Any,
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    measure: str | Measure,
-    *,
-    valid: Part | None = None,
-    holdout: float = 0.2,
-    rounds: int = 30,
-    probes: int = 32,
-    steps: Sequence[float] = POLISH_STEPS,
-    patience: int = 5,
-    seed: int = 0,
-    progress: bool = True,
-    threads: int | None = None,
-    return_trace: Literal[False] = False,
-) -> Any: ...
-
-
-@overload
-def polish(
-    booster: Any,
-    X: Any,
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    measure: str | Measure,
-    *,
-    valid: Part | None = None,
-    holdout: float = 0.2,
-    rounds: int = 30,
-    probes: int = 32,
-    steps: Sequence[float] = POLISH_STEPS,
-    patience: int = 5,
-    seed: int = 0,
-    progress: bool = True,
-    threads: int | None = None,
-    return_trace: Literal[True],
-) -> tuple[Any, list[dict[str, Any]]]: ...
 
 
 def polish(

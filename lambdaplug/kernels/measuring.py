@@ -91,37 +91,17 @@ def tied_value_kernel(value: Callable[..., float]) -> Callable[..., None]:
 
     The raw value where equal scores stand by gain: descending, the best order; ascending, the worst.
     """
-    measured = inlinable(value)
-    stamp = sources_stamp()
-
-    def kernel(
-        gain: Any,
-        scores: Any,
-        descending: bool,
-        discount: Any,
-        k: int,
-        offsets: Any,
-        first: int,
-        last: int,
-        order: Any,
-        ranked: Any,
-        ends: Any,
-        out: Any,
-    ) -> None:
-        _ = stamp
-        for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            _rank_ties(gain, scores, start, n, order, descending, ranked, ends)
-            out[query] = measured(ranked[:n], discount, k)
-
-    return compile_kernel(kernel)
+    return _per_tied_query(value, False)
 
 
 @functools.cache
 def expected_kernel(expected: Callable[..., float]) -> Callable[..., None]:
     """The same arguments; the mean over every order of equal scores, by a measure's ``expected``."""
-    measured = inlinable(expected)
+    return _per_tied_query(expected, True)
+
+
+def _per_tied_query(function: Callable[..., float], expected: bool) -> Callable[..., None]:
+    measured = inlinable(function)
     stamp = sources_stamp()
 
     def kernel(
@@ -143,7 +123,10 @@ def expected_kernel(expected: Callable[..., float]) -> Callable[..., None]:
             start = offsets[query]
             n = offsets[query + 1] - start
             _rank_ties(gain, scores, start, n, order, descending, ranked, ends)
-            out[query] = measured(ranked[:n], ends[:n], discount, k)
+            if expected:
+                out[query] = measured(ranked[:n], ends[:n], discount, k)
+            else:
+                out[query] = measured(ranked[:n], discount, k)
 
     return compile_kernel(kernel)
 
