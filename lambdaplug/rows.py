@@ -1,11 +1,12 @@
 """The geometry of rows in queries: plain functions of offsets, ``offsets[q]:offsets[q + 1]`` being query q's rows."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["levels", "row_order", "sizes_of"]
+__all__ = ["levels", "one_a_query", "row_order", "sizes_of"]
 
 
 def row_order(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
@@ -19,6 +20,14 @@ def sizes_of(ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
     values = np.asarray(ids)
     starts = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
     return np.diff(np.append(starts, len(values)))
+
+
+def one_a_query(values: npt.NDArray[Any], sizes: npt.NDArray[np.int64]) -> npt.NDArray[Any] | None:
+    """Of values that are equal within every query, one for each (1 for a query without rows); None if they are not."""
+    filled = sizes > 0
+    each = np.ones(len(sizes), values.dtype)
+    each[filled] = values[(np.cumsum(sizes) - sizes)[filled]]
+    return each if np.array_equal(np.repeat(each, sizes), values) else None
 
 
 def levels(columns: Sequence[npt.NDArray[np.float64]], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

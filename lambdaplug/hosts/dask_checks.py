@@ -14,8 +14,8 @@ from ..measures import Measure
 from ..objectives import Objective
 from ..objectives.mixture import Mixture
 from ..queries import Column, Labels
-from ..rows import sizes_of
-from .dask_layout import LAY_OUT, is_dask, known, like, parts_of, values_of
+from ..rows import one_a_query, sizes_of
+from .dask_layout import LAY_OUT, is_dask, known, like, parts_of, values_of, whole_rows
 
 __all__ = [
     "Columns",
@@ -40,6 +40,7 @@ class Look(NamedTuple):
     ids: npt.NDArray[Any]  # the query id of each run of rows; empty where sizes were given
     sizes: npt.NDArray[np.int64]
     top: float  # the highest label
+    uneven: bool  # weights differ within a query
 
 
 def look(X: Any, y: Any, qid: Any, group: Any, others: dict[str, Any]) -> Look:
@@ -53,7 +54,14 @@ def look(X: Any, y: Any, qid: Any, group: Any, others: dict[str, Any]) -> Look:
         sizes = sizes_of(values)
         ids = values[np.cumsum(sizes) - sizes]
         lengths["qid"] = len(values)
-    return Look(X.shape[0], lengths, ids, sizes, float(labels.max(initial=-np.inf)))
+    weight = np.asarray(others.get("sample_weight", ()), np.float32).reshape(-1)  # as LightGBM will hold it
+    uneven = len(weight) == sizes.sum() and len(weight) > 0 and one_a_query(weight, sizes) is None
+    return Look(X.shape[0], lengths, ids, sizes, top_of(labels), uneven)
+
+
+def top_of(labels: npt.NDArray[Any]) -> float:
+    """The highest label; rows without one do not count."""
+    return float(np.fmax.reduce(labels, initial=-np.inf))
 
 
 def check(looks: Sequence[Look], unit: str = "partition") -> None:
@@ -77,9 +85,10 @@ def check(looks: Sequence[Look], unit: str = "partition") -> None:
     cut = np.flatnonzero(counts > 1)
     pieces = np.flatnonzero(which == cut[0])
     said = " and ".join(f"{sizes[piece]} rows in {unit} {where[piece]}" for piece in pieces[:3])
+    first = different[cut[:1]].tolist()[0]
     raise LambdaplugError(
         f"the {unit}s hold {len(ids)} queries of {len(different)} different ids: {len(cut)} are cut, the first being "
-        f"query {different[cut[0]].item()!r}, with {said}. Each worker would rank its piece alone. {LAY_OUT}"
+        f"query {first!r}, with {said}. Each worker would rank its piece alone. {LAY_OUT}"
     )
 
 
@@ -112,7 +121,7 @@ def lay(client: Any, X: Any, y: Any, qid: Any = None, group: Any = None, **other
     for name, one in {"X": X, **named}.items():
         if not is_dask(one):
             raise LambdaplugError(f"{name}: expected a Dask collection, got {type(one).__name__}. {LAY_OUT}")
-    X, *held = (client.persist(one) for one in (X, *named.values()))
+    X, *held = (client.persist(one) for one in (whole_rows(X), *named.values()))
     parts = {"X": parts_of(X), **{name: parts_of(one) for name, one in zip(named, held, strict=True)}}
     count = len(parts["X"])
     for name, some in parts.items():
@@ -137,6 +146,11 @@ def lay(client: Any, X: Any, y: Any, qid: Any = None, group: Any = None, **other
     return Laid(X, parts, [looks[i] for i in kept], kept, count, held)
 
 
+def _measured(part: Any) -> tuple[int, float]:
+    labels = values_of(part).astype(np.float64)
+    return len(labels), top_of(labels)
+
+
 class Columns:
     """The Dask columns that an objective and its metrics name, and which data sets they belong to."""
 
@@ -153,9 +167,14 @@ class Columns:
                 raise LambdaplugError("labels=: a Dask column does not survive a pickle. Build the objective again.")
             self.held.append(client.persist(source.collection))
             self.parts[source.name] = parts_of(self.held[-1])
-        measured = client.compute([delayed(len)(part) for parts in self.parts.values() for part in parts])
-        lengths = iter(client.gather(measured))
-        self.lengths = {name: [next(lengths) for _ in parts] for name, parts in self.parts.items()}
+        measured = client.compute([delayed(_measured)(part) for parts in self.parts.values() for part in parts])
+        found = iter(client.gather(measured))
+        self.measured = {name: [next(found) for _ in parts] for name, parts in self.parts.items()}
+        self.lengths = {name: [length for length, _ in some] for name, some in self.measured.items()}
+
+    def tops(self, source: Labels) -> set[float]:
+        """The highest labels of a column's partitions."""
+        return {top for length, top in self.measured[source.name] if length} if isinstance(source, Column) else set()
 
     def of(self, kept: Sequence[int], given: int, rows: Sequence[int]) -> dict[str, list[Any]]:
         """Those whose partitions have the rows of these, by name."""
@@ -192,20 +211,22 @@ def refuse_async(client: Any) -> None:
         raise LambdaplugError("an asynchronous client: training waits for its workers. Use distributed.Client().")
 
 
-def measures_of(what: Objective | Metric | None) -> list[Measure]:
-    """Every measure inside."""
+def measures_of(what: Objective | Metric | None) -> list[tuple[Measure, Labels | None]]:
+    """Every measure inside, with its labels if they are not the data set's."""
     if isinstance(what, Metric):
-        return [kind for part in what.parts for kind in part.kinds]
+        return [(kind, part.labels) for part in what.parts for kind in part.kinds]
     if isinstance(what, Mixture):
-        return [kind for _, part in what.parts for kind in measures_of(part)]
+        return [one for _, part in what.parts for one in measures_of(part)]
     kind = getattr(what, "measure", None)
-    return [kind] if isinstance(kind, Measure) else []
+    return [(kind, getattr(what, "labels", None))] if isinstance(kind, Measure) else []
 
 
-def refuse_local_scales(measures: Sequence[Measure], looks: Sequence[Look]) -> None:
+def refuse_local_scales(
+    measures: Sequence[tuple[Measure, Labels | None]], looks: Sequence[Look], columns: Columns
+) -> None:
     """A measure scaled by the highest label must be told it, where a worker might not have a row of it."""
-    tops = {one.top for one in looks if one.rows}
-    for kind in measures:
+    for kind, source in measures:
+        tops = {one.top for one in looks if one.rows} if source is None else columns.tops(source)
         if getattr(kind, "max_label", 0) is None and len(tops) > 1:
             told = replace(kind, max_label=max(tops))  # type: ignore[call-arg]
             raise LambdaplugError(

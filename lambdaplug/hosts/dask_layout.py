@@ -17,7 +17,17 @@ from dask.highlevelgraph import HighLevelGraph
 from ..errors import LambdaplugError
 from ..rows import sizes_of
 
-__all__ = ["LAY_OUT", "array_of", "is_dask", "known", "like", "partition_by_query", "parts_of", "values_of"]
+__all__ = [
+    "LAY_OUT",
+    "array_of",
+    "is_dask",
+    "known",
+    "like",
+    "partition_by_query",
+    "parts_of",
+    "values_of",
+    "whole_rows",
+]
 
 LAY_OUT = "Lay the data out first: dX, dy, dq = lp.dask.partition_by_query(X, y, qid)."
 
@@ -43,13 +53,16 @@ def join(parts: Sequence[Any]) -> Any:
     return scipy.sparse.vstack(parts, format="csr") if scipy.sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
+def whole_rows(collection: Any) -> Any:
+    """The same with all columns of a row in one partition."""
+    if isinstance(collection, da.Array) and collection.ndim == 2 and collection.numblocks[1] > 1:
+        return collection.rechunk({1: -1})
+    return collection
+
+
 def parts_of(collection: Any) -> list[Any]:
-    """The partitions, each as something that Dask can compute; all columns of a row are in one."""
-    if isinstance(collection, da.Array):
-        if collection.ndim == 2 and collection.numblocks[1] > 1:
-            collection = collection.rechunk({1: -1})
-        return list(np.ravel(collection.to_delayed()))
-    return list(collection.to_delayed())
+    """The partitions, each as something that Dask can compute."""
+    return list(np.ravel(np.asarray(whole_rows(collection).to_delayed(), dtype=object)))
 
 
 def _itself(part: Any) -> Any:
@@ -66,7 +79,7 @@ def array_of(parts: Sequence[Any], rows: Sequence[int], rest: tuple[int, ...], m
 
 
 def frame_of(parts: Sequence[Any], meta: Any) -> Any:
-    return dd.from_delayed(list(parts), meta=meta, verify_meta=False)
+    return dd.from_delayed(list(parts), meta=meta)
 
 
 def like(thing: Any, parts: Sequence[Any], rows: Sequence[int]) -> Any:
@@ -199,14 +212,14 @@ def _gathered(pieces: list[list[Any]]) -> list[Any]:
 
 def _moved(things: list[Any], npartitions: int | None) -> tuple[Any, ...]:
     parts = list(zip(*(parts_of(thing) for thing in things), strict=True))
-    surveys: list[_Ids] = list(da.compute(*(delayed(_survey)(part[2], part[1], *part[3:]) for part in parts)))
+    surveys: list[_Ids] = list(da.compute(*(delayed(_survey)(part[2], *part[:2], *part[3:]) for part in parts)))
     filled = [one for one in surveys if len(one.ids)]
     if not filled:
         raise LambdaplugError("partition_by_query: there are no rows.")
     for number, one in enumerate(surveys):
         if any(length != one.counts.sum() for length in one.lengths):
             raise LambdaplugError(
-                f"partition {number}: qid has {one.counts.sum()} rows, y and the further columns {one.lengths}."
+                f"partition {number}: qid has {one.counts.sum()} rows; X, y and the further columns {one.lengths}."
             )
     apart = all(a.ids[-1] < b.ids[0] for a, b in itertools.pairwise(filled))
     if npartitions is None and apart and all(one.ordered for one in surveys):

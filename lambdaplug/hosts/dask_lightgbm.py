@@ -8,7 +8,7 @@ import contextlib
 import functools
 import inspect
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import lightgbm as lgb
@@ -22,11 +22,12 @@ from ..evaluation import Metric
 from ..objectives import Objective
 from ..queries import Array, Labels, Queries, vector
 from ..rows import sizes_of
-from .callback import with_callback
+from .callback import Callback, with_callback
 from .dask_checks import Columns, Laid, lay, measures_of, refuse_async, refuse_local_scales, require
 from .dask_layout import array_of, like, values_of
 from .dask_network import ending, joined, leave
 from .lightgbm import LGBMRanker
+from .recorder import Recorder
 from .sharing import STAND_IN_WEIGHT, Rows, Share, is_stand_in, share, sharing
 
 __all__ = ["DaskLGBMRanker", "train"]
@@ -105,10 +106,48 @@ class _Shared:
 
 
 class Luggage(NamedTuple):
-    """Which further columns the labels' block of each data set has."""
+    """What the workers are told: which further columns the labels' block of each data set has, and about the weights."""
 
     training: tuple[str, ...]
     evals: tuple[tuple[str, ...], ...]
+    uneven: bool
+
+
+class _Agreement:
+    """The user's callbacks on a worker: where one of them stops the training on any worker, it stops on all of them.
+
+    A worker that stopped alone would leave the others waiting for it in LightGBM's network.
+    """
+
+    def __init__(self, member: _Member) -> None:
+        self.member = member
+        self.order = 1 << 30  # after all others
+        self.stop: lgb.callback.EarlyStopException | None = None
+
+    def join(self, callbacks: Sequence[Any]) -> list[Any]:
+        own = (Callback, Recorder)
+        foreign = [not isinstance(one, own) and type(one).__module__ != lgb.callback.__name__ for one in callbacks]
+        if not any(foreign):
+            return list(callbacks)
+        return [*(self._wrapped(one) if other else one for one, other in zip(callbacks, foreign, strict=True)), self]
+
+    def _wrapped(self, callback: Callable[[Any], None]) -> Callable[[Any], None]:
+        def wrapped(environment: Any) -> None:
+            try:
+                callback(environment)
+            except lgb.callback.EarlyStopException as stop:
+                self.stop = stop
+
+        wrapped.order = getattr(callback, "order", 0)  # type: ignore[attr-defined]
+        wrapped.before_iteration = getattr(callback, "before_iteration", False)  # type: ignore[attr-defined]
+        return wrapped
+
+    def __call__(self, environment: Any) -> None:
+        stopping = self.member.total(np.array([float(self.stop is not None)]))
+        if stopping[0] > 0:
+            raise self.stop or lgb.callback.EarlyStopException(
+                environment.iteration, environment.evaluation_result_list or []
+            )
 
 
 class WorkerRanker(LGBMRanker):
@@ -120,7 +159,7 @@ class WorkerRanker(LGBMRanker):
         parameters = self.get_params()
         member = _Member(hub, int(parameters["num_machines"]))
         with joined(training, str(parameters["machines"])) as look:
-            kwargs["callbacks"] = [*(kwargs.get("callbacks") or []), look]
+            kwargs["callbacks"] = [*_Agreement(member).join(kwargs.get("callbacks") or []), look]
             try:
                 self._fit(X, y, member, luggage, eval_metric, kwargs)
             except BaseException as error:
@@ -159,7 +198,7 @@ class WorkerRanker(LGBMRanker):
         metrics = eval_metric if isinstance(eval_metric, list) else [eval_metric]
         kwargs["eval_metric"] = [_Shared(one) if isinstance(one, Metric) else one for one in metrics if one is not None]
         member.total(np.zeros(1))  # all are ready, so that none waits in vain for another's network
-        with sharing(Share(tuple(shares), member.total)):
+        with sharing(Share(tuple(shares), luggage.uneven, member.total)):
             super().fit(X, labels, **kwargs)
 
 
@@ -282,10 +321,18 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
         if sets and eval_metric is None and objective is not None and not self._names_metric():
             eval_metric = Metric([objective.target]) if objective.target is not None else None
         metrics = [one for one in (eval_metric if isinstance(eval_metric, list) else [eval_metric]) if one is not None]
-        self._check_stopping(metrics, callbacks)
+        self._check_stopping(metrics, callbacks, bool(sets))
 
         laid = lay(client, X, y, qid, group, sample_weight=sample_weight, init_score=init_score)
-        same = [one is X and labels is y for one, labels in sets]
+        same = [
+            one is X
+            and labels is y
+            and all(
+                lists[f"eval_{name}"][i] is None or lists[f"eval_{name}"][i] is given
+                for name, given in (("sample_weight", sample_weight), ("init_score", init_score))
+            )
+            for i, (one, labels) in enumerate(sets)
+        ]
         others = [
             laid
             if same[i]
@@ -297,12 +344,12 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
             for i in range(len(sets))
         ]
         ours = [one for one in metrics if isinstance(one, Metric)]
-        refuse_local_scales(measures_of(objective), laid.looks)
-        for other in others:
-            refuse_local_scales([kind for metric in ours for kind in measures_of(metric)], other.looks)
         sources = () if objective is None else objective.sources
         further = [source for metric in ours for source in metric.sources]
         columns = Columns(client, [*sources, *further])
+        refuse_local_scales(measures_of(objective), laid.looks, columns)
+        for other in others:
+            refuse_local_scales([one for metric in ours for one in measures_of(metric)], other.looks, columns)
         fitting = [columns.of(one.kept, one.given, one.rows) for one in (laid, *others)]
         require(columns, sources, fitting[:1], "the training data")
         require(columns, further, fitting[1:], "any of eval_set")
@@ -310,9 +357,16 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
         packed = _Packed(laid, fitting[0])
         evals = [packed if same[i] else _Packed(one, fitting[1 + i], len(laid.rows)) for i, one in enumerate(others)]
         for name in _FURTHER:
-            if any(name in one.further for one in evals):
-                if not all(name in one.further for one in evals):
-                    raise LambdaplugError(f"eval_{name}: expected one for every evaluation set, or none.")
+            with_it = [
+                name in one.further and (name == "init_score" or lists[f"eval_{name}"][i] is not None)
+                for i, one in enumerate(evals)
+            ]
+            if any(with_it):
+                if not all(with_it):
+                    raise LambdaplugError(
+                        f"eval_{name}: expected one for every evaluation set, or none; number {with_it.index(False)} has "
+                        "none."
+                    )
                 kwargs[f"eval_{name}"] = [one.further[name] for one in evals]
         paired = "eval_X" in inspect.signature(lgb.DaskLGBMRanker.fit).parameters
         given: Any = self.objective
@@ -331,7 +385,9 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
                     callbacks=with_callback(objective, callbacks),
                     hub=hub,
                     training=training,
-                    luggage=Luggage(packed.names, tuple(one.names for one in evals)),
+                    luggage=Luggage(
+                        packed.names, tuple(one.names for one in evals), any(one.uneven for one in laid.looks)
+                    ),
                     **_evaluation([(one.X, one.y) for one in evals], paired),
                     **packed.further,
                     **kwargs,
@@ -349,7 +405,7 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
     def _names_metric(self) -> bool:
         return any(self.get_params().get(name) for name in ("metric", "metrics", "metric_types"))
 
-    def _check_stopping(self, metrics: list[Any], callbacks: list[Any] | None) -> None:
+    def _check_stopping(self, metrics: list[Any], callbacks: list[Any] | None, evaluated: bool) -> None:
         """LightGBM's metrics are each worker's own: some workers would stop, and the others wait for them for ever."""
         parameters = self.get_params()
         stops = any(parameters.get(name) for name in lgb.basic._ConfigAliases.get("early_stopping_round"))
@@ -357,6 +413,8 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
         named = [parameters.get(name) for name in ("metric", "metrics", "metric_types") if parameters.get(name)]
         quiet = all(str(name).lower() in ("none", "custom", "na", "null") for name in named)
         silent = bool(named) or isinstance(self.objective, Objective)  # else the objective's own metric comes along
+        if stops and not evaluated:
+            raise LambdaplugError("early stopping: there is nothing to look at. Pass evals= (a ranker: eval_set=).")
         if stops and not (metrics and all(isinstance(one, Metric) for one in metrics) and quiet and silent):
             raise LambdaplugError(
                 "early stopping on LightGBM's own metrics: each worker computes them of its own rows, so that one stops "

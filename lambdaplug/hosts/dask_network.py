@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import lightgbm as lgb
+from distributed import get_worker
 
 from .dask_checks import lost
 
@@ -39,7 +40,8 @@ class _Network:
                     self.sockets[number] = found.st_ino
 
 
-_networks: dict[str, _Network] = {}  # of the trainings that run on this worker
+# By training and worker: several workers may share a process.
+_networks: dict[tuple[str, str], _Network] = {}
 
 
 # --- on the workers ------------------------------------------------------------------------------------------------
@@ -51,7 +53,8 @@ def joined(training: str, machines: str) -> Iterator[Callable[[Any], None]]:
 
     Yields a callback, for before a round.
     """
-    network = _networks[training] = _Network(machines)
+    here = training, str(get_worker().address)
+    network = _networks[here] = _Network(machines)
 
     def look(environment: Any) -> None:
         if environment.iteration == environment.begin_iteration:
@@ -61,7 +64,7 @@ def joined(training: str, machines: str) -> Iterator[Callable[[Any], None]]:
     try:
         yield look
     finally:
-        del _networks[training]
+        del _networks[here]
 
 
 def leave(error: BaseException) -> None:
@@ -77,16 +80,15 @@ def leave(error: BaseException) -> None:
 
 def hang_up(training: str) -> bool:
     """Take this worker's connections from under a training; whether it is still running."""
-    network = _networks.get(training)
-    if network is None:
-        return False
-    network.look()
-    with open(os.devnull, "rb") as nothing:
-        for number, inode in network.sockets.items():
-            with contextlib.suppress(OSError):
-                if os.fstat(number).st_ino == inode:
-                    os.dup2(nothing.fileno(), number)
-    return True
+    networks = [network for (name, _), network in list(_networks.items()) if name == training]
+    for network in networks:
+        network.look()
+        with open(os.devnull, "rb") as nothing:
+            for number, inode in network.sockets.items():
+                with contextlib.suppress(OSError):
+                    if os.fstat(number).st_ino == inode:
+                        os.dup2(nothing.fileno(), number)
+    return bool(networks)
 
 
 def _ends(number: int) -> set[int]:

@@ -1,9 +1,9 @@
 """XGBoost on Dask: its own training, given checked data, an objective and what the workers need besides."""
 
+import contextlib
 import functools
-import operator
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..evaluation import Metric
 from ..objectives import Objective
 from ..queries import Labels, vector
 from ..rows import sizes_of
-from .callback import with_callback
+from .callback import Callback, with_callback
 from .dask_checks import (
     Columns,
     Laid,
@@ -33,8 +33,9 @@ from .dask_checks import (
     require,
 )
 from .dask_layout import array_of, values_of
+from .recorder import Recorder
 from .sharing import Rows, Share, sharing
-from .xgboost import metric_of, plain_parameters
+from .xgboost import metrics_of, plain_parameters
 
 __all__ = ["DaskXGBRanker", "train"]
 
@@ -60,6 +61,19 @@ def _withdraw(training: str) -> list[str]:
     return [_failures.pop(key) for key in list(_failures) if key[0] == training]
 
 
+@contextlib.contextmanager
+def _leaving_word(training: str) -> Iterator[tuple[str, str]]:
+    """Note what goes wrong inside: the other workers will fail of a lost connection, and the client may hear of that first."""
+    here = training, str(get_worker().address)
+    try:
+        yield here
+    except xgb.core.XGBoostError:  # that very failure
+        raise
+    except BaseException as error:
+        _failures[here] = f"the training stopped on worker {here[1]}: {type(error).__name__}: {error}"
+        raise
+
+
 class _Bound:
     """An objective or a metric that finds, on whichever worker it is called, that worker's columns, and leaves word of
     what went wrong."""
@@ -69,14 +83,42 @@ class _Bound:
         self.training = training
 
     def __call__(self, scores: Any, data: Any) -> Any:
-        here = self.training, str(get_worker().address)
-        try:
-            with sharing(Share(tuple(_deposits.get(here, ())))):
-                return self.what(scores, data)
-        except BaseException as error:
-            # The other workers will fail of XGBoost's lost connection, and the client may hear of that first.
-            _failures[here] = f"the training stopped on worker {here[1]}: {type(error).__name__}: {error}"
-            raise
+        with _leaving_word(self.training) as here, sharing(Share(tuple(_deposits.get(here, ())))):
+            return self.what(scores, data)
+
+
+class _Together(xgb.callback.TrainingCallback):  # type: ignore[misc]
+    """A callback of the user's among workers: where it stops the training on any of them, it stops on all."""
+
+    def __init__(self, callback: Any, training: str) -> None:
+        super().__init__()
+        self.callback, self.training = callback, training
+
+    def before_training(self, model: Any) -> Any:
+        with _leaving_word(self.training):
+            return self.callback.before_training(model)
+
+    def after_training(self, model: Any) -> Any:
+        with _leaving_word(self.training):
+            return self.callback.after_training(model)
+
+    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        return self._agreed(self.callback.before_iteration, model, epoch, evals_log)
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        return self._agreed(self.callback.after_iteration, model, epoch, evals_log)
+
+    def _agreed(self, method: Callable[..., Any], *arguments: Any) -> bool:
+        with _leaving_word(self.training):
+            stop = np.array([float(bool(method(*arguments)))])
+        return bool(xgb.collective.allreduce(stop, xgb.collective.Op.SUM)[0] > 0)
+
+
+_KNOWN_CALLBACKS = (
+    *(xgb.callback.EarlyStopping, xgb.callback.EvaluationMonitor),
+    *(xgb.callback.LearningRateScheduler, xgb.callback.TrainingCheckPoint),
+    *(Callback, Recorder),
+)
 
 
 class _Matrix:
@@ -111,6 +153,8 @@ def _built(
     client: Any, data: Any, quantile: bool, reference: Any, others: dict[str, Any], options: dict[str, Any]
 ) -> _Matrix:
     laid = lay(client, *data, **others)
+    if hasattr(laid.X, "columns"):  # a worker without rows would not know them, and not take the others' model
+        options = {"feature_names": [str(name) for name in laid.X.columns], **options}
     first = np.concatenate([[0], np.cumsum(laid.queries)]).tolist()
     numbered = [delayed(_numbered)(part, start) for part, start in zip(laid.parts["qid"], first[:-1], strict=True)]
     labels = [delayed(_flat)(part) for part in laid.parts["y"]]
@@ -195,13 +239,13 @@ def train(
     dtrain = matrix_of(data, None, others or {})
     several = eval_others or [{}] * len(evals)
     sets = [matrix_of(one, dtrain.matrix, besides) for (one, _), besides in zip(evals, several, strict=True)]
-    refuse_local_scales(measures_of(objective), dtrain.looks)
-    for one in sets:
-        refuse_local_scales(measures_of(metric), one.looks)
 
     sources = () if objective is None else objective.sources
     further = () if metric is None else metric.sources
     columns = Columns(client, [*sources, *further])
+    refuse_local_scales(measures_of(objective), dtrain.looks, columns)
+    for one in sets:
+        refuse_local_scales(measures_of(metric), one.looks, columns)
     fitting = {id(one): columns.of(one.kept, one.given, one.rows) for one in [dtrain, *sets]}
     require(columns, sources, [fitting[id(dtrain)]], "the training data")
     require(columns, further, [fitting[id(one)] for one in sets], "any of evals")
@@ -215,7 +259,10 @@ def train(
         evals=[(one.matrix, name) for one, (_, name) in zip(sets, evals, strict=True)] or None,
         obj=None if objective is None else _Bound(objective, training),
         custom_metric=None if metric is None else _Bound(metric, training),
-        callbacks=with_callback(objective, callbacks),
+        callbacks=[
+            one if isinstance(one, _KNOWN_CALLBACKS) else _Together(one, training)
+            for one in with_callback(objective, callbacks) or ()
+        ],
         **options,
     )
     try:
@@ -308,10 +355,14 @@ class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
             raise LambdaplugError(f"eval_qid: expected one for each of eval_set ({len(sets)}), got {len(ids)}.")
         margins = list(base_margin_eval_set or [None] * len(sets))
         parameters = self.get_xgb_params()
-        asked = self.eval_metric if isinstance(self.eval_metric, (list, tuple)) else [self.eval_metric]
-        parameters["eval_metric"] = [one for one in asked if isinstance(one, str)] or None
-        ours = [one for one in asked if isinstance(one, Metric)]
-        metric = functools.reduce(operator.add, ours) if ours else metric_of(self.objective, self.eval_metric)
+        words, metric = metrics_of(self.objective, self.eval_metric)
+        parameters["eval_metric"] = words
+        strange = [one for one in (words if isinstance(words, (list, tuple)) else [words]) if callable(one)]
+        if strange:
+            raise LambdaplugError(
+                f"eval_metric: expected names and lp.metric(...), got {strange[0]!r}, whose mean over workers nobody can "
+                "know. As a measure: lp.metric(lp.custom('name', value))."
+            )
         results = train(
             self.client,
             parameters,

@@ -13,6 +13,7 @@ from ..evaluation import Metric
 from ..kernels import openmp_team
 from ..objectives import Objective
 from ..queries import DataSet, Queries
+from ..rows import one_a_query
 from .callback import with_callback
 from .calling import calling
 from .sharing import is_stand_in, share
@@ -79,20 +80,13 @@ def _queries(data: lgb.Dataset) -> Queries:
     if is_stand_in(weight):
         return Queries([], [])
     columns = share().columns(labels, group)
-    if weight is not None and group is not None:
-        each = _one_a_query(np.asarray(weight), np.asarray(group))
+    # LightGBM has document weights only. Weights that are equal within every query are meant for the queries; on a
+    # cluster, within every query of all workers.
+    if weight is not None and group is not None and not share().uneven:
+        each = one_a_query(np.asarray(weight, np.float64), np.asarray(group))
         if each is not None:
             return Queries(labels, group, query_weight=each, rows=rows, total_rows=total, columns=columns)
     return Queries(labels, group, document_weight=weight, rows=rows, total_rows=total, columns=columns)
-
-
-def _one_a_query(weight: npt.NDArray[Any], group: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    """LightGBM has document weights only. Weights that are equal within every query are meant for the queries."""
-    filled = group > 0
-    starts = (np.cumsum(group) - group)[filled]
-    each = np.ones(len(group))
-    each[filled] = weight[starts]
-    return each if np.array_equal(np.repeat(each, group), weight) else None
 
 
 def _original_rows(data: lgb.Dataset) -> tuple[npt.NDArray[np.int64] | None, int | None]:

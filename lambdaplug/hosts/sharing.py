@@ -34,6 +34,7 @@ class Share:
     """A worker's rows of every data set of a training, and how numbers are added up over the workers."""
 
     rows: tuple[Rows, ...] = ()
+    uneven: bool = False  # on some worker the weights differ within a query
     total: Callable[[Array], Array] | None = None
 
     def columns(self, labels: npt.ArrayLike, sizes: npt.ArrayLike | None) -> dict[str, Array]:

@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import json
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -17,13 +18,13 @@ from ..evaluation import Metric
 from ..kernels import openmp_team
 from ..objectives import Objective
 from ..queries import DataSet, Queries
-from ..rows import sizes_of
+from ..rows import one_a_query, sizes_of
 from .callback import Callback, with_callback
 from .calling import calling, introduce
 from .recorder import Recorder
 from .sharing import share
 
-__all__ = ["XGBDataIter", "XGBRanker", "metric_of", "plain_parameters", "read"]
+__all__ = ["XGBDataIter", "XGBRanker", "metrics_of", "plain_parameters", "read"]
 
 Raw = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
@@ -154,9 +155,8 @@ class XGBDataIter(xgb.DataIter):  # type: ignore[misc]
         sizes = sizes_of(batch[-1])
         data = {"data": batch[0], "label": batch[1], "group": sizes}
         if len(batch) == 4:
-            weight = np.asarray(batch[2])
-            each = weight[np.cumsum(sizes) - sizes]
-            if not np.array_equal(np.repeat(each, sizes), weight):
+            each = one_a_query(np.asarray(batch[2]), sizes)
+            if each is None:
                 raise LambdaplugError("XGBDataIter: XGBoost's weights are one a query; these differ within a query.")
             data["weight"] = each
         input_data(**data)
@@ -225,13 +225,14 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
     @functools.wraps(xgb.XGBRanker.fit)
     def fit(self, *args: Any, **kwargs: Any) -> "XGBRanker":
         objective, metric, callbacks = self.objective, self.eval_metric, self.callbacks
-        if not isinstance(objective, Objective) and not isinstance(metric, Metric):
+        words, ours = metrics_of(objective, metric)
+        if not isinstance(objective, Objective) and ours is None:
             super().fit(*args, **kwargs)
             return self
-        plug = _Plug(objective if isinstance(objective, Objective) else None, metric_of(objective, metric))
+        plug = _Plug(objective if isinstance(objective, Objective) else None, ours)
         try:
             self.callbacks = [plug, *(with_callback(objective, callbacks) or [])]
-            self.eval_metric = None if isinstance(metric, Metric) else metric
+            self.eval_metric = words
             super().fit(*args, **kwargs)
         finally:
             self.objective, self.eval_metric, self.callbacks = objective, metric, callbacks
@@ -239,14 +240,20 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any) -> float:
         """The last metric, as the parent's; X is a data frame with the column ``qid``."""
-        metric = metric_of(self.objective, self.eval_metric)
+        _, metric = metrics_of(self.objective, self.eval_metric)
         if metric is None:
             return float(super().score(X, y))
         group = sizes_of(X["qid"])
         return float(metric.report(Queries(y, group), self.predict(X), self.n_jobs, with_direction=False)[-1][1])
 
 
-def metric_of(objective: object, metric: object) -> Metric | None:
-    if metric is None and isinstance(objective, Objective):
-        return Metric([objective.target]) if objective.target is not None else None
-    return metric if isinstance(metric, Metric) else None
+def metrics_of(objective: object, asked: Any) -> tuple[Any, Metric | None]:
+    """Of an estimator's eval_metric, what is XGBoost's own, and ours: the measure trained for, if nothing was asked for."""
+    if asked is None:
+        target = objective.target if isinstance(objective, Objective) else None
+        return None, None if target is None else Metric([target])
+    several = list(asked) if isinstance(asked, (list, tuple)) else [asked]
+    ours = [one for one in several if isinstance(one, Metric)]
+    if not ours:
+        return asked, None
+    return [one for one in several if not isinstance(one, Metric)] or None, functools.reduce(operator.add, ours)
