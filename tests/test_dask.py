@@ -578,9 +578,15 @@ def test_workers_and_partitions_without_rows_do_no_harm(client, spread, host):
     nothing = [one[:0] for one in (dX, dy, dq, dclicks)]
     holed = [da.concatenate([none, one, none]) for none, one in zip(nothing, (dX, dy, dq, dclicks), strict=True)]
     # Training rows on one worker, evaluation rows on the other.
-    there = client.persist([one.rechunk({0: -1}) for one in (dX, dy, dq)], workers=workers[:1])
-    here = client.persist([one.rechunk({0: -1}) for one in (dX, dy, dq)], workers=workers[1:])
+    there, here = (
+        client.persist(
+            [da.from_array(one.copy(), name=False) for one in (DATA.X, DATA.labels, DATA.qid)], workers=[one]
+        )
+        for one in workers
+    )
     wait([there, here])
+    holders = [set(itertools.chain(*client.who_has(some).values())) for some in (there, here)]
+    assert holders == [{workers[0]}, {workers[1]}]
     alone = DATA.train(host, lp.LambdaRank("map"))
     for training, evaluation in ((holed[:3], (dX, dy, dq)), (there, here)):
         trained = within(
@@ -606,8 +612,8 @@ def test_workers_and_partitions_without_rows_do_no_harm(client, spread, host):
     assert splits(trained["booster"])[0] == splits(DATA.train(host, graded(DATA.clicks)))[0]
 
 
-def test_a_worker_that_compiles_first_is_waited_for(client, spread):
-    dX, dy, dq, *_ = spread
+def test_a_worker_that_compiles_first_is_waited_for(client):
+    data = DATA.spread(client)[:3]
 
     def value(labels):
         total = 0.0
@@ -615,12 +621,159 @@ def test_a_worker_that_compiles_first_is_waited_for(client, spread):
             total += labels[rank] / (rank + 3.0)
         return total
 
-    objective = lp.LambdaRank(lp.custom("only_here", value))
-    first, _ = both(client)
+    objective = Where(lp.custom("only_here", value))
+    first, second = both(client)
     ready = client.submit(lambda: objective.gradients([0.0, 0.0], [0, 1], [2])[0].tolist(), workers=[first], pure=False)
     assert ready.result(timeout=60)[0] > 0  # compiled there, not on the other
     for host in HOSTS:
         trained = within(
-            120, lambda host=host: lp.dask.train(client, PARAMETERS[host], (dX, dy, dq), objective=objective, host=host)
+            120, lambda host=host: lp.dask.train(client, PARAMETERS[host], data, objective=objective, host=host)
         )
         assert isinstance(trained, dict), trained
+        assert client.run(Where.been, host) == {first: True, second: True}
+
+
+class Where(lp.LambdaRank):
+    """Leaves a trace on every worker where it is called."""
+
+    def __call__(self, scores, data, *rest):
+        get_worker().__dict__.setdefault("been", set()).add(type(data).__module__.partition(".")[0])
+        return super().__call__(scores, data, *rest)
+
+    @staticmethod
+    def been(host, dask_worker):
+        return host in dask_worker.__dict__.pop("been", ())
+
+
+# --- callbacks -----------------------------------------------------------------------------------------------------
+
+
+def stopping(worker, error=None):
+    """A callback for each host that stops in the third round, or raises, on one of the workers."""
+
+    class Stops(xgb.callback.TrainingCallback):
+        def after_iteration(self, model, epoch, evals_log):  # noqa: ARG002
+            if epoch == 2 and get_worker().address == worker:
+                if error is not None:
+                    raise error
+                return True
+            return False
+
+    def stops(environment):
+        if environment.iteration == 2 and get_worker().address == worker:
+            raise error or lgb.callback.EarlyStopException(environment.iteration, [])
+
+    return {"xgboost": Stops(), "lightgbm": stops}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("kind", ["ours", "the host's"])
+def test_a_callback_on_one_worker_ends_the_training_on_all(client, spread, host, kind):
+    dX, dy, dq, *_ = spread
+    word = {"xgboost": "rank:ndcg", "lightgbm": "lambdarank"}[host]
+    objective = lp.LambdaRank("map") if kind == "ours" else word
+    fit = functools.partial(lp.dask.train, client, PARAMETERS[host], (dX, dy, dq), objective, 8, host=host)
+    for worker in both(client):
+        trained = within(120, lambda worker=worker: fit(callbacks=[stopping(worker)[host]]))
+        assert isinstance(trained, dict), trained
+        booster = trained["booster"]
+        rounds = booster.num_boosted_rounds() if host == "xgboost" else booster.current_iteration()
+        assert rounds == 3
+        failing = stopping(worker, ZeroDivisionError("a callback's own trouble"))[host]
+        error = within(120, lambda failing=failing: fit(callbacks=[failing]))
+        assert isinstance(error, (ZeroDivisionError, lp.LambdaplugError))
+        assert "a callback's own trouble" in str(error)
+
+
+# --- found by looking again ----------------------------------------------------------------------------------------
+
+
+def test_workers_may_share_a_process():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        dX, dy, dq, *_ = DATA.spread(client)
+        for host in HOSTS:
+            trained = within(
+                120,
+                lambda host=host: lp.dask.train(
+                    client,
+                    PARAMETERS[host],
+                    (dX, dy, dq),
+                    lp.LambdaRank("map"),
+                    8,
+                    evals=[((dX, dy, dq), "train")],
+                    host=host,
+                ),
+            )
+            assert isinstance(trained, dict), trained
+            assert splits(trained["booster"])[0] == splits(DATA.train(host, lp.LambdaRank("map")))[0]
+
+
+def test_weights_are_read_one_way_on_all_workers(client, spread):
+    dX, dy, dq, *_ = spread
+    weight = DATA.weight.copy()
+    weight[0] += 5  # within the first query alone, which one of the workers has
+    dweight = lp.dask.partition_by_query(DATA.X, DATA.labels, DATA.qid, weight, npartitions=4)[3]
+    options = {"objective": lp.LambdaRank("map"), "n_estimators": 8, **PARAMETERS["lightgbm"]}
+    spread_out = lp.DaskLGBMRanker(client=client, **options).fit(dX, dy, qid=dq, sample_weight=dweight)
+    alone = lp.LGBMRanker(**options).fit(DATA.X, DATA.labels, group=DATA.group, sample_weight=weight)
+    assert splits(spread_out.booster_)[0] == splits(alone.booster_)[0]
+    # Weights of the training are not asked for of further evaluation sets.
+    evals = {"eval_set": [(dX, dy), (dX + 0, dy)], "eval_qid": [dq, dq]}
+    lp.DaskLGBMRanker(client=client, **options).fit(dX, dy, qid=dq, sample_weight=dweight, **evals)
+    with pytest.raises(lp.LambdaplugError, match=r"eval_sample_weight: .* number 1 has none"):
+        lp.DaskLGBMRanker(client=client, **options).fit(
+            dX, dy, qid=dq, sample_weight=dweight, eval_sample_weight=[dweight, None], **evals
+        )
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_scale_is_that_of_the_labels_it_is_of(client, spread, host):
+    dX, dy, dq, *_ = spread
+    even = da.minimum(dy, 2)  # up to 2 everywhere, where dy goes up to 3 and to 4
+    second = da.concatenate([da.minimum(dy.blocks[0], 1), even.blocks[1:]])
+    fit = functools.partial(lp.dask.train, client, PARAMETERS[host], num_boost_round=3, host=host)
+    for objective, metric in [
+        (lp.LambdaRank("err@5", labels=second), None),
+        (lp.LambdaRank("map"), lp.metric("err@5", labels=second)),
+    ]:
+        with pytest.raises(lp.LambdaplugError, match=r"some partitions go up to 1, others to 2.*max_label=2"):
+            fit((dX, dy, dq), objective, metric=metric, evals=[((dX, dy, dq), "train")])
+    fit((dX, dy, dq), lp.LambdaRank("err@5", labels=even))
+
+
+@pytest.mark.parametrize("kind", [lp.DaskXGBRanker, lp.DaskLGBMRanker])
+def test_frames_are_predicted_on_and_may_leave_a_worker_without_rows(client, kind):
+    names = list("abcde")
+    frame = pd.DataFrame(DATA.X, columns=names).assign(label=DATA.labels, query=[f"q{i:03d}" for i in DATA.qid])
+    whole = dd.from_pandas(frame, npartitions=3, sort=False)
+    options = {"min_child_weight": 0} if kind is lp.DaskXGBRanker else {"verbose": -1}
+    ranker = kind(objective=lp.LambdaRank("map"), n_estimators=3, client=client, **options)
+    with pytest.raises(lp.LambdaplugError, match=r"the first being query 'q\d+', with"):
+        ranker.fit(whole[names], whole["label"], qid=whole["query"])
+    fX, fy, fq = lp.dask.partition_by_query(whole[names], whole["label"], whole["query"], npartitions=4)
+    local = lp.dask.partition_by_query(frame[names], frame["label"], frame["query"], npartitions=1)
+    ranker.fit(fX, fy, qid=fq, eval_set=[local[:2]], eval_qid=[local[2]])
+    for laid, rows in ((fX, frame), (local[0], frame)):
+        scores = np.asarray(ranker.predict(laid).compute())
+        assert scores.shape == (len(rows),)
+    values = next(iter(ranker.evals_result_.values()))["map"]
+    assert values[-1] == pytest.approx(lp.evaluate("map", DATA.labels, scores, DATA.group)["map"], abs=1e-6)
+
+
+def test_columns_in_several_chunks_and_lengths_that_differ(client, spread):
+    dX, dy, dq, *_ = spread
+    for host in HOSTS:
+        by_columns = dX.rechunk({1: 2})
+        trained = lp.dask.train(client, PARAMETERS[host], (by_columns, dy, dq), lp.LambdaRank("map"), 8, host=host)
+        assert splits(trained["booster"])[0] == splits(DATA.train(host, lp.LambdaRank("map")))[0]
+    frame = pd.DataFrame(DATA.X)
+    longer, shorter = dd.from_pandas(frame, npartitions=2), dd.from_pandas(frame.iloc[:-2], npartitions=2)
+    with pytest.raises(lp.LambdaplugError, match=r"partition \d: qid has \d+ rows; X, y"):
+        lp.dask.partition_by_query(longer, shorter[0], shorter[1], npartitions=2)
+    with pytest.raises(lp.LambdaplugError, match="nothing to look at"):
+        lp.dask.train(client, {}, (dX, dy, dq), lp.LambdaRank("map"), early_stopping_rounds=3, host="lightgbm")
+    with pytest.raises(lp.LambdaplugError, match="whose mean over workers nobody can know"):
+        lp.DaskXGBRanker(objective=lp.LambdaRank("map"), eval_metric=len).fit(dX, dy, qid=dq)

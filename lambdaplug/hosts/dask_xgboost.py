@@ -320,8 +320,11 @@ class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
     callbacks: Any
 
     def __init__(self, *, objective: str | Objective = "rank:ndcg", **kwargs: Any) -> None:
+        client = kwargs.pop("client", None)  # LightGBM's takes it here, XGBoost's as an attribute
         super().__init__(**kwargs)
         self.objective: Any = objective
+        if client is not None:
+            self.client = client
 
     def get_xgb_params(self) -> dict[str, Any]:
         return plain_parameters(super().get_xgb_params(), self.objective, self.eval_metric)
