@@ -16,6 +16,7 @@ colsample_* give an equally good model, not the identical one. The objectives' r
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -85,6 +86,12 @@ class Journal:
     def best(self):
         return int(np.argmax(self.values))
 
+    @property
+    def over(self):
+        """Whether the training had ended already, and only the export is left to do."""
+        rounds = len(self.values)
+        return rounds == self.options.rounds or (rounds > 0 and rounds - 1 - self.best >= self.options.patience)
+
 
 def train_lightgbm(folder, train, valid, options):
     import lightgbm as lgb
@@ -101,19 +108,22 @@ def train_lightgbm(folder, train, valid, options):
             raise lgb.callback.EarlyStopException(journal.best, env.evaluation_result_list)
 
     data = lgb.Dataset(train.X, train.labels, group=train.group)
-    model = lgb.train(
-        {"objective": OBJECTIVE, "metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 1e-6}
-        | {"learning_rate": 0.1, "num_threads": options.threads},
-        data,
-        options.rounds - done,
-        valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
-        feval=lp.metric(METRIC),
-        callbacks=[lp.callback(OBJECTIVE), after_round],
-        init_model=checkpoint if done else None,
-    )
-    # Stamped, for readers that ask a model for its objective. Its parameters say how many rounds this process made.
+    if journal.over:
+        model = lgb.Booster(model_file=checkpoint)
+    else:
+        model = lgb.train(
+            {"objective": OBJECTIVE, "metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 1e-6}
+            | {"learning_rate": 0.1, "num_threads": options.threads},
+            data,
+            options.rounds - done,
+            valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
+            feval=lp.metric(METRIC),
+            callbacks=[lp.callback(OBJECTIVE), after_round],
+            init_model=checkpoint if done else None,
+        )
+    # Stamped, for readers that ask a model for its objective. Its parameters say how many rounds a process was to make.
     text = lp.stamp(model.model_to_string(num_iteration=journal.best + 1))
-    text = text.replace(f"[num_iterations: {options.rounds - done}]", f"[num_iterations: {options.rounds}]")
+    text = re.sub(r"\[num_iterations: \d+\]", f"[num_iterations: {options.rounds}]", text)
     replace(folder / MODELS["LightGBM"], lambda new: new.write_text(text))
 
 
@@ -133,18 +143,21 @@ def train_xgboost(folder, train, valid, options):
             return stop
 
     data, check = (xgb.DMatrix(part.X, part.labels, qid=part.qid) for part in (train, valid))
-    model = xgb.train(
-        {"objective": "rank:ndcg", "disable_default_eval_metric": 1, "min_child_weight": 0, "lambda": 1e-3}
-        | {"learning_rate": 0.1, "nthread": options.threads},
-        data,
-        options.rounds - done,
-        obj=OBJECTIVE,
-        evals=[(check, "valid")],
-        custom_metric=lp.metric(METRIC),
-        verbose_eval=False,
-        callbacks=[lp.callback(OBJECTIVE), AfterRound()],
-        xgb_model=checkpoint if done else None,
-    )
+    if journal.over:
+        model = xgb.Booster(model_file=checkpoint)
+    else:
+        model = xgb.train(
+            {"objective": "rank:ndcg", "disable_default_eval_metric": 1, "min_child_weight": 0, "lambda": 1e-3}
+            | {"learning_rate": 0.1, "nthread": options.threads},
+            data,
+            options.rounds - done,
+            obj=OBJECTIVE,
+            evals=[(check, "valid")],
+            custom_metric=lp.metric(METRIC),
+            verbose_eval=False,
+            callbacks=[lp.callback(OBJECTIVE), AfterRound()],
+            xgb_model=checkpoint if done else None,
+        )
     replace(folder / MODELS["XGBoost"], model[: journal.best + 1].save_model)
 
 

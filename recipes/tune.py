@@ -114,7 +114,7 @@ def main():
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(
-        study_name="lambdaplug",
+        study_name=f"lambdaplug {options.target}, {options.rounds} rounds, {options.folds} folds",
         storage=options.storage,
         load_if_exists=True,
         direction="maximize",

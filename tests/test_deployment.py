@@ -1,7 +1,10 @@
 """After the training: stamped and saved models, readers other than the host, and trainings continued."""
 
+import argparse
+import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import lightgbm as lgb
 import numpy as np
@@ -136,3 +139,19 @@ def test_onnx_converts_a_stamped_model():
     session = runtime.InferenceSession(converted.SerializeToString(), providers=["CPUExecutionProvider"])
     found = session.run(None, {"X": X})[0].reshape(-1)
     np.testing.assert_allclose(found, model.predict(X), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("host", ["LightGBM", "XGBoost"])
+@pytest.mark.parametrize(("rounds", "patience", "every"), [(10, 30, 5), (60, 3, 1), (60, 3, 4)])
+def test_a_training_killed_before_its_export_exports_the_same_model(host, rounds, patience, every, tmp_path):
+    recipe = Path(__file__).parent.parent / "recipes" / "production.py"
+    production = runpy.run_path(str(recipe))
+    train, valid, _ = lp.data.cubic(100, 20, 8, noise=0.5).split(0.6, 0.2, 0.2)
+    options = argparse.Namespace(rounds=rounds, patience=patience, every=every, hold=None, threads=1)
+    found = []
+    for _ in range(2):
+        production["TRAIN"][host](tmp_path, train, valid, options)
+        model = tmp_path / production["MODELS"][host]
+        found.append((model.read_bytes(), len((tmp_path / "journal.jsonl").read_text().splitlines())))
+        model.unlink()  # as if the process had died just before
+    assert found[0] == found[1]

@@ -1321,3 +1321,12 @@ np.save(folder / "1.npy", xgb.Booster(model_file=folder / "XGBoost.json").predic
 """
     run(code, str(tmp_path))
     assert_same_arrays([np.load(tmp_path / f"{index}.npy") for index in range(2)], expected)
+
+
+def test_a_list_of_metrics_may_have_ours_and_xgboosts(data):
+    ranker = lp.XGBRanker(
+        objective=lp.LambdaRank("map"), n_estimators=2, eval_metric=[lp.metric("map"), "ndcg@3", lp.metric("mrr")]
+    )
+    ranker.fit(data.X, data.y, qid=data.qid, eval_set=[(data.X, data.y)], eval_qid=[data.qid])
+    assert list(ranker.evals_result()["validation_0"]) == ["ndcg@3", "map", "mrr"]
+    assert len(ranker.eval_metric) == 3
