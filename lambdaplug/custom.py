@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import PairDelta, foreign, inlinable, try_compiling
+from .kernels import PairDelta, change, copied, foreign, inlinable, try_compiling
 from .measures import Array, Gain, Measure, Prepared, as_measure, gains_by
 
 __all__ = ["Custom", "custom"]
@@ -227,7 +227,8 @@ def _try(measure: Custom) -> None:
         if measure.rows is not None:
             _try_rows(measure, labels)
         if delta is not None and n > 1:
-            calls += [(delta, (labels, i, j, *state)) for i, j in {(0, 1), (0, n - 1), (n - 2, n - 1)}]
+            asked = n if measure.k is None else measure.k
+            calls += [(delta, (labels, i, j, *state)) for i, j in ((0, 1), (0, n - 1), (n - 2, n - 1)) if i < asked]
         for called, arguments in calls:
             result = _call(measure, called, arguments)
             if not isinstance(result, (int, float, np.number, np.bool_)):
@@ -257,8 +258,9 @@ def _call(measure: Custom, function: Function, arguments: tuple[Any, ...]) -> An
         with np.errstate(all="ignore"):  # these labels are none of the user's
             return function(*arguments)
     except Exception as error:
+        where = f" and the positions {arguments[1]} and {arguments[2]}" if function is measure.delta else ""
         raise LambdaplugError(
-            f"{measure!r}: {function.__name__} fails for the ranked labels {arguments[0]}: "
+            f"{measure!r}: {function.__name__} fails for the ranked labels {arguments[0]}{where}: "
             f"{type(error).__name__}: {error}. Queries have any number of documents from 1 on, and the labels are not to "
             "be written to."
         ) from error
@@ -335,6 +337,8 @@ def _swap_rows_of(rows: Function) -> Callable[..., int]:
         _take_row(given[0], 0.0, upper)
         _take_row(given[1], 0.0, lower)
         _take_row(given[2], 0.0, scale)
+        for r in range(len(scale)):
+            scale[r] = abs(scale[r])  # as a delta's, its sign does not matter
         return min(k, len(gain))
 
     return (one_row, two_rows, three_rows)[_row_count(rows) - 1]
@@ -375,13 +379,14 @@ def _swapping(call: Function) -> PairDelta:
         ranked[i], ranked[j] = ranked[j], ranked[i]
         after = float(call(frozen))
         ranked[i], ranked[j] = ranked[j], ranked[i]
-        return after - float(state)
+        return change(after, float(state))
 
     return PairDelta(begin, delta, costly=True)
 
 
 # --- equal functions ---------------------------------------------------------------------------------------------
 
+CONSTANT_MODULES = {"builtins", "cmath", "math", "numba", "numpy", "operator", "scipy"}
 _KNOWN: dict[bytes, Function] = {}
 _UNIQUE = itertools.count()
 
@@ -391,7 +396,13 @@ def _one_of_equals(function: Function) -> Function:
     digest = hashlib.sha256()
     for piece in _description(function, []):
         digest.update(f"{len(piece)}:{piece}".encode())
-    return _KNOWN.setdefault(digest.digest(), function)
+    found = _KNOWN.get(digest.digest())
+    if found is None:
+        if any(function is known for known in _KNOWN.values()):
+            # Something that it refers to has changed, and what was compiled for it has not: a new function from now on.
+            function = copied(function)
+        found = _KNOWN[digest.digest()] = function
+    return found
 
 
 def _description(thing: Any, within: list[Any]) -> Iterator[str]:
@@ -406,10 +417,7 @@ def _description(thing: Any, within: list[Any]) -> Iterator[str]:
         yield from _description((thing.__defaults__, tuple((thing.__kwdefaults__ or {}).items())), deeper)
         for cell in thing.__closure__ or ():
             yield from _description(cell.cell_contents, deeper)
-        for name in _names(thing.__code__):
-            if name in thing.__globals__:
-                yield name
-                yield from _description(thing.__globals__[name], deeper)
+        yield from _described(thing.__globals__, _names(thing.__code__), deeper)
     elif isinstance(thing, types.CodeType):
         yield thing.co_code.hex()
         yield from _description((thing.co_names, thing.co_varnames, thing.co_freevars, thing.co_consts), within)
@@ -427,6 +435,18 @@ def _description(thing: Any, within: list[Any]) -> Iterator[str]:
         yield f"{getattr(thing, '__module__', '')}.{thing.__name__}"
     else:
         yield f"unlike any other {next(_UNIQUE)}"
+
+
+def _described(things: dict[str, Any], names: list[str], within: list[Any]) -> Iterator[str]:
+    """What these names mean; in modules of the user's, too, whose variables may change."""
+    for name in names:
+        if name in things:
+            thing = things[name]
+            yield name
+            yield from _description(thing, within)
+            theirs = isinstance(thing, types.ModuleType) and thing.__name__.partition(".")[0] not in CONSTANT_MODULES
+            if theirs and not any(thing is outer for outer in within):
+                yield from _described(vars(thing), names, [*within, thing])
 
 
 def _names(code: types.CodeType) -> list[str]:

@@ -1176,7 +1176,14 @@ def as_measures(measures: str | Measure | Sequence[str | Measure]) -> tuple[Meas
     """One measure or several, as a tuple."""
     if isinstance(measures, (str, Measure)):
         return (as_measure(measures),)
-    return tuple(as_measure(measure) for measure in measures)
+    found = tuple(as_measure(measure) for measure in measures)
+    named: dict[str, Measure] = {}
+    for measure in found:
+        if named.setdefault(str(measure), measure) != measure:
+            raise LambdaplugError(
+                f"two different measures are called {str(measure)!r}, and would be reported as one. Ask for one at a time."
+            )
+    return found
 
 
 def swap_deltas(measure: str | Measure, ranked_labels: npt.ArrayLike) -> Array:

@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import cloudpickle
@@ -520,3 +521,146 @@ def test_brute_force_on_long_queries_warns_once():
     objective.differentiate(queries, scores)  # here a second warning would be an error
     for quiet in (FAST, lp.custom("revenue@3", revenue, k=3)):
         lp.LambdaRank(quiet).differentiate(queries, scores)
+
+
+# --- found by looking again ----------------------------------------------------------------------------------------
+
+WEIGHTS = np.linspace(2.0, 1.0, 11)
+
+
+def eleven(labels):
+    total = 0.0
+    for r in range(min(11, len(labels))):
+        total += WEIGHTS[r] * labels[r]
+    return total
+
+
+def eleven_delta(labels, i, j):
+    if i >= 11:
+        raise ValueError("below the cut")
+    return (WEIGHTS[i] - (WEIGHTS[j] if j < 11 else 0.0)) * (labels[i] - labels[j])
+
+
+@pytest.mark.parametrize("construction", ["ranknet_weight_pairs", "spring_smooth"])
+@pytest.mark.parametrize("k", [11, 12])
+def test_a_delta_is_never_asked_below_its_k(construction, k):
+    scores, labels = np.arange(30, 0, -1.0) / 10, np.arange(30) % 4.0
+    known = lp.custom("eleven", eleven, delta=eleven_delta, k=11)
+    plain = lp.custom("all", eleven, k=k)
+    found, expected = (
+        lp.LambdaRank(measure, construction=construction).gradients(scores, labels, [30]) for measure in (known, plain)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_delta_may_have_a_table_of_k_entries():
+    table = np.array([1.0, 0.5])
+
+    def delta(labels, i, j):
+        return (table[i] - (table[j] if j < 2 else 0.0)) * (labels[i] - labels[j])
+
+    def value(labels):
+        total = 0.0
+        for r in range(min(2, len(labels))):
+            total += table[r] * labels[r]
+        return total
+
+    assert lp.verify(lp.custom("two", value, delta=delta, k=2))
+    with pytest.raises(lp.LambdaplugError, match="and the positions 10 and 11: IndexError"):
+        lp.custom("two", value, delta=delta)
+
+
+CHANGING = """
+def value(labels):
+    total = 0.0
+    for r in range(min(K, len(labels))):
+        total += shop.PRICE * labels[r]
+    return total
+"""
+
+
+def test_what_a_function_refers_to_may_change_between_definitions():
+    shop = types.ModuleType("shop")
+    space = {"shop": shop}
+    for k, price, defined in [(3, 1.0, True), (1, 1.0, False), (1, 1.0, True), (1, 7.0, False), (1, 7.0, True)]:
+        space["K"], shop.PRICE = k, price
+        if defined:
+            exec(CHANGING, space)
+        measure = lp.custom("changing", space["value"])
+        assert lp.evaluate(measure, [1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [3])["changing"] == price * sum([1, 2, 3][:k])
+
+
+def test_verify_looks_further_down_than_the_short_lists():
+    def first(n):
+        def value(labels):
+            total = 0.0
+            for r in range(min(n, len(labels))):
+                total += labels[r]
+            return total
+
+        return value
+
+    def delta_of_ten(labels, i, j):
+        return labels[i] - labels[j] if i < 10 <= j else 0.0
+
+    def delta_of_twelve(labels, i, j):
+        return labels[i] - labels[j] if i < 12 <= j else 0.0
+
+    assert lp.verify(lp.custom("twelve", first(12), delta=delta_of_twelve, k=12))
+    assert not lp.verify(lp.custom("twelve", first(12), delta=delta_of_ten, k=12))
+    assert not lp.verify(lp.custom("twelve", first(12), delta=delta_of_twelve, k=9))
+    deep = lp.verify(lp.custom("hundred", first(100), k=99))
+    assert not deep
+    assert deep.longest == 103
+
+
+def test_rounding_is_no_force():
+    """Four documents in five slots: whatever changes places, the sum is the same, up to its last digit."""
+    five = lp.custom("five", lambda labels: np.sum(labels[:5]), k=5)
+    data = [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.7], [4]
+    for objective in (
+        lp.LambdaRank(five, normalize="std"),
+        lp.LambdaRank(five, cost=lp.Sigmoid()),
+        lp.FDSA(five, c=1.0),
+        lp.SPSA(five, evaluations=8, c=1.0),
+        lp.FDSA(lp.DCG(k=5, gain="linear", discount=[1] * 5), c=1.0),
+    ):
+        assert not objective.gradients(*data)[0].any(), objective
+
+
+def test_two_measures_of_one_name_are_refused():
+    ours = [lp.custom("x", lambda labels: labels[0]), lp.custom("x", lambda labels: -labels[0])]
+    for ask in (lambda: lp.evaluate(ours, [1.0], [1.0], [1]), lambda: lp.metric(*ours)):
+        with pytest.raises(lp.LambdaplugError, match="two different measures are called 'x'"):
+            ask()
+    assert lp.evaluate([ours[0], ours[0]], [1.0], [1.0], [1]) == {"x": 1.0}
+
+
+def test_the_sign_of_a_scale_does_not_matter():
+    def rows(sign):
+        return lambda labels: (np.ones(len(labels)), np.zeros(len(labels)), np.full(len(labels), sign))
+
+    def value(labels):
+        return 0.0 * labels[0]
+
+    data = [0.2, 0.1, 0.3], [1, 0, 2], [3]
+    up, down = (lp.LambdaRank(lp.custom("signed", value, rows=rows(s))).gradients(*data) for s in (1.0, -1.0))
+    np.testing.assert_array_equal(up, down)
+    assert np.abs(up[0]).max() > 0.1
+
+
+@pytest.mark.parametrize("kind", [lp.SPSA, lp.FDSA])
+def test_numerical_gradients_say_what_is_wrong_with_a_value(kind):
+    table = np.ones(13)  # enough for the lists that a function is tried on
+
+    def long(labels):
+        return table[len(labels)]
+
+    def inverse(labels):
+        return 1.0 if labels[0] < 2 else np.nan
+
+    with pytest.raises(lp.LambdaplugError, match="reads beyond the end of an array"):
+        kind(lp.custom("long", long)).gradients(np.arange(15) / 10, np.arange(15) % 2, [15])
+    scores, labels, group = [0.3, 0.2, 0.1, 0.2, 0.1], [1, 0, 1, 2, 0], [3, 2]
+    with pytest.raises(lp.LambdaplugError, match="the measure of query 1 is not finite"):
+        kind(lp.custom("inverse", inverse), c=1.0).gradients(scores, labels, group)

@@ -1,7 +1,7 @@
 """Compiled loops: the only place that imports Numba. They know arrays; what the numbers mean is decided elsewhere."""
 
 from .builtin import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
-from .compiling import foreign, inlinable, try_compiling
+from .compiling import copied, foreign, inlinable, try_compiling
 from .constructions import (
     LIST_PADDING,
     LIST_ROWS,
@@ -32,7 +32,7 @@ from .pairs import (
     wide_kernel,
 )
 from .parsing import LETOR_FAULTS, LETOR_QUERY, LETOR_WIDER, VALUE_BYTES, letor_kernel, powers_of_ten, text_kernel
-from .perturbing import move_kernel, sign_kernel
+from .perturbing import NOISE, change, move_kernel, sign_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
 from .projecting import gather_kernel, scatter_kernel
 from .ranking import level_kernel, rank_kernel, top_kernel
@@ -49,6 +49,7 @@ __all__ = [
     "LIST_PADDING",
     "LIST_ROWS",
     "LIST_ROWS32",
+    "NOISE",
     "PADDING",
     "POSITION_ROWS",
     "RANKED",
@@ -59,7 +60,9 @@ __all__ = [
     "PairShape",
     "Team",
     "backward_kernel",
+    "change",
     "chunk_kernel",
+    "copied",
     "delta_kernel",
     "exact_pairs_kernel",
     "expected_kernel",

@@ -23,6 +23,7 @@ from ..errors import LambdaplugError
 __all__ = [
     "REDUCE",
     "compile_kernel",
+    "copied",
     "float32_from_bits",
     "foreign",
     "inlinable",
@@ -74,11 +75,17 @@ def foreign(function: F, checked: bool) -> F:
 
     It is a copy that kernels call, as both forms of one function may be needed.
     """
+    return cast(F, register_jitable(fastmath=False, boundscheck=checked)(copied(function)))
+
+
+def copied(function: F) -> F:
+    """An equal function that is another object."""
     copy = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
     copy.__module__, copy.__kwdefaults__ = function.__module__, function.__kwdefaults__
-    return cast(F, register_jitable(fastmath=False, boundscheck=checked)(copy))
+    copy.__qualname__, copy.__doc__ = function.__qualname__, function.__doc__
+    return cast(F, copy)
 
 
 def _ours(thing: object) -> bool:

@@ -281,14 +281,16 @@ def fast_pairs_kernel(
                     hessian32[r] = zero
                 for i in range(block, min(block + ROW_BLOCK, end), 2):
                     k = i + 1
-                    size_of_i[k] = abs(delta(ranked, still, state, i, k))
+                    # Nothing is asked below the cut, where a user's delta need not know an answer.
+                    size_of_i[k] = abs(delta(ranked, still, state, i, k)) if i < cut else 0.0
                     size_of_k[k] = zero  # of k and itself
-                    for u in range(np.uint64(k + 1), edge):
+                    second = k if k < cut else i
+                    for u in range(np.uint64(k + 1), edge if i < cut else np.uint64(0)):
                         j = np.int64(u & NATURAL)
                         wanted_i = not costly or grade[i] > grade[j] or grade[i] < grade[j]
-                        wanted_k = not costly or grade[k] > grade[j] or grade[k] < grade[j]
+                        wanted_k = not costly or (k < cut and (grade[k] > grade[j] or grade[k] < grade[j]))
                         change_i = delta(ranked, still, state, i, j) if wanted_i else 0.0
-                        change_k = delta(ranked, still, state, k, j) if wanted_k else 0.0
+                        change_k = delta(ranked, still, state, second, j) if wanted_k else 0.0
                         size_of_i[u] = abs(change_i)
                         size_of_k[u] = abs(change_k)
                     for row in range(i if i > cut else cut, k + 1):  # below the cut

@@ -8,7 +8,7 @@ import numpy as np
 
 from .compiling import compile_kernel, inlinable, sources_stamp
 
-__all__ = ["move_kernel", "sign_kernel"]
+__all__ = ["NOISE", "change", "move_kernel", "sign_kernel"]
 
 # The increment and the two multipliers of splitmix64, a generator whose state is a counter.
 STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -45,6 +45,16 @@ def sign_kernel() -> Callable[..., None]:
                 signs[row] = 1.0 if scramble(state, row - offsets[query]) >> TOP == ZERO else -1.0
 
     return compile_kernel(kernel)
+
+
+NOISE = 1e-13  # of two values: a difference that rounding alone can make
+
+
+@inlinable
+def change(after: float, before: float) -> float:
+    """after - before, 0 where that is no more than rounding: normalised, even that would become a force."""
+    difference = after - before
+    return 0.0 if abs(difference) <= NOISE * max(abs(after), abs(before)) < np.inf else difference
 
 
 @functools.cache
@@ -121,6 +131,6 @@ def move_kernel(value: Callable[..., float]) -> Callable[..., None]:
                     lowered = measured(moved, discount, k)
                     for p in range(n):
                         moved[p] = ranked[0, p]
-                slope[low + document] = norm[query] * (raised - lowered) / (2.0 * c)
+                slope[low + document] = norm[query] * change(raised, lowered) / (2.0 * c)
 
     return compile_kernel(kernel)

@@ -48,8 +48,8 @@ def refuse_document_weights(objective: object, queries: Queries) -> None:
     """For objectives that differentiate a query's value as a whole: it has no pairs whose force could be weighed."""
     if queries.document_weight is not None:
         raise LambdaplugError(
-            f"{objective!r} is the gradient of each query's measure as a whole, so weights must be one a query, and "
-            "these differ within a query. In LightGBM repeat each query's weight over its rows."
+            f"{objective!r} is the gradient of each query's measure as a whole, so weights must be one a query; these "
+            "are one a document. LightGBM has those only: there, repeat each query's weight over its rows."
         )
 
 
@@ -177,7 +177,8 @@ class Objective(abc.ABC):
         """Gradient and hessian of every row, float32, in row order. Pure: the same arguments give the same bits.
 
         ``group`` holds the number of documents of each query, in order. ``weight`` is one value a query (a weight of 2
-        is the query twice) or one a document (a pair's force is multiplied by both its weights).
+        is the query twice) or one a document (a pair's force is multiplied by both its weights). LightGBM has weights of
+        rows only: those that are equal within every query are read as one a query there.
         """
         return self.differentiate(Queries.weighted(labels, group, weight), scores, iteration)
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..clock import Clock
 from ..errors import LambdaplugError
-from ..kernels import move_kernel, rank_kernel, sign_kernel, value_kernel
+from ..kernels import NOISE, move_kernel, rank_kernel, sign_kernel, value_kernel
 from ..measures import Measure, Prepared, as_measure
 from ..queries import Array, Queries, Task, as_labels
 from .base import Objective, Ranking, Scratch, as_step, refuse_document_weights
@@ -42,7 +42,9 @@ def simultaneous_slope(
     for draw in range(draws):
         sign_kernel()(seed, iteration, draw, first, offsets, delta)
         with np.errstate(over="ignore"):  # the ranking says which score it was
-            difference = value(scores + c * delta) - value(scores - c * delta)
+            higher, lower = value(scores + c * delta), value(scores - c * delta)
+        difference = higher - lower
+        difference[np.abs(difference) <= NOISE * np.maximum(np.abs(higher), np.abs(lower))] = 0.0
         slope += np.repeat(difference, sizes) * delta  # 1/delta = delta
     slope /= 2.0 * c * draws
     return slope
@@ -72,6 +74,14 @@ class _Numerical(Objective):
     def __repr__(self) -> str:
         said = self._said() + (["normalize='none'"] if not self.std else [])
         return f"{type(self).__name__}({', '.join(said)})"
+
+    def _check(self, values: Array, first: int) -> None:
+        """Of queries first, first + 1, ..."""
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if len(wrong):
+            raise LambdaplugError(
+                f"{self!r}: the measure of query {first + wrong[0]} is not finite for some order of its documents."
+            )
 
     @property
     def divisible(self) -> bool:
@@ -170,8 +180,11 @@ class SPSA(_Numerical):
             row = rank_kernel()(scores, offsets, 0, count, order, keys, documents)
             if row >= 0:
                 raise LambdaplugError(f"{self!r}: the score of row {rows.start + row} is too large to be moved by c.")
-            value_kernel(self.measure.value)(gain, discount, k, offsets, 0, count, order, ranked, values)
-            return np.where(norm == 0.0, 0.0, values * norm)
+            kernel = value_kernel(self.measure.value)
+            self.measure.run(kernel, gain, discount, k, offsets, 0, count, order, ranked, values)
+            found = np.where(norm == 0.0, 0.0, values * norm)
+            self._check(found, first)
+            return found
 
         gradient -= coefficient * simultaneous_slope(
             value,
@@ -219,7 +232,8 @@ class FDSA(_Numerical):
         gain, _, norm, discount, k = self.prepared(queries)
         slope = scratch.array("slope", 1, len(gradient))[0, : len(gradient)]
         ranked = scratch.array("ranked", 2, int(queries.sizes.max(initial=0)))
-        move_kernel(self.measure.value)(
+        self.measure.run(
+            move_kernel(self.measure.value),
             ranking.scores,
             self.c,
             gain,
@@ -233,5 +247,10 @@ class FDSA(_Numerical):
             ranked,
             slope,
         )
+        bounds = queries.offsets[task.first : task.last + 1] - queries.offsets[task.first]
+        if not np.isfinite(slope).all():
+            row = np.flatnonzero(~np.isfinite(slope))[0]
+            query = int(np.searchsorted(bounds, row, side="right")) - 1
+            self._check(np.concatenate([np.zeros(query), slope[row : row + 1]]), task.first)
         gradient -= coefficient * slope
         hessian += coefficient
