@@ -78,8 +78,21 @@ def array_of(parts: Sequence[Any], rows: Sequence[int], rest: tuple[int, ...], m
     return da.Array(graph, name, (tuple(rows), *((size,) for size in rest)), meta=meta)
 
 
+def _fitting(part: Any, meta: Any) -> Any:
+    """Columns of the types that were promised: older Dasks hold text as another type than they say."""
+    if isinstance(meta, pd.Series):
+        other = part.dtype != meta.dtype and not isinstance(meta.dtype, pd.CategoricalDtype)
+        return part.astype(meta.dtype) if other else part
+    kinds = {
+        name: kind
+        for (name, kind), found in zip(meta.dtypes.items(), part.dtypes, strict=True)
+        if found != kind and not isinstance(kind, pd.CategoricalDtype)
+    }
+    return part.astype(kinds) if kinds else part
+
+
 def frame_of(parts: Sequence[Any], meta: Any) -> Any:
-    return dd.from_delayed(list(parts), meta=meta)
+    return dd.from_delayed([delayed(_fitting)(part, meta) for part in parts], meta=meta)  # unverified, .values fails
 
 
 def like(thing: Any, parts: Sequence[Any], rows: Sequence[int]) -> Any:

@@ -322,6 +322,8 @@ class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
     def __init__(self, *, objective: str | Objective = "rank:ndcg", **kwargs: Any) -> None:
         client = kwargs.pop("client", None)  # LightGBM's takes it here, XGBoost's as an attribute
         super().__init__(**kwargs)
+        if set(getattr(self, "kwargs", None) or ()) == {"kwargs"}:  # where XGBoost 2.0 loses all of them
+            super(dxgb.DaskXGBRanker, self).__init__(**kwargs)
         self.objective: Any = objective
         if client is not None:
             self.client = client
