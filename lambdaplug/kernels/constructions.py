@@ -284,11 +284,11 @@ def fast_pairs_kernel(
                     # Nothing is asked below the cut, where a user's delta need not know an answer.
                     size_of_i[k] = abs(delta(ranked, still, state, i, k)) if i < cut else 0.0
                     size_of_k[k] = zero  # of k and itself
-                    second = k if k < cut else i
+                    second, own_k = (k, grade[k]) if k < cut else (i, np.nan)
                     for u in range(np.uint64(k + 1), edge if i < cut else np.uint64(0)):
                         j = np.int64(u & NATURAL)
                         wanted_i = not costly or grade[i] > grade[j] or grade[i] < grade[j]
-                        wanted_k = not costly or (k < cut and (grade[k] > grade[j] or grade[k] < grade[j]))
+                        wanted_k = not costly or own_k > grade[j] or own_k < grade[j]
                         change_i = delta(ranked, still, state, i, j) if wanted_i else 0.0
                         change_k = delta(ranked, still, state, second, j) if wanted_k else 0.0
                         size_of_i[u] = abs(change_i)

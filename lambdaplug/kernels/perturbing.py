@@ -54,7 +54,8 @@ NOISE = 1e-13  # of two values: a difference that rounding alone can make
 def change(after: float, before: float) -> float:
     """after - before, 0 where that is no more than rounding: normalised, even that would become a force."""
     difference = after - before
-    return 0.0 if abs(difference) <= NOISE * max(abs(after), abs(before)) < np.inf else difference
+    size = abs(difference)
+    return 0.0 if size <= NOISE * abs(before) and size < np.inf else difference
 
 
 @functools.cache

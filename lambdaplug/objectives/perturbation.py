@@ -44,7 +44,7 @@ def simultaneous_slope(
         with np.errstate(over="ignore"):  # the ranking says which score it was
             higher, lower = value(scores + c * delta), value(scores - c * delta)
         difference = higher - lower
-        difference[np.abs(difference) <= NOISE * np.maximum(np.abs(higher), np.abs(lower))] = 0.0
+        difference[np.abs(difference) <= NOISE * np.abs(lower)] = 0.0
         slope += np.repeat(difference, sizes) * delta  # 1/delta = delta
     slope /= 2.0 * c * draws
     return slope
