@@ -375,7 +375,8 @@ def test_processes_and_threads_grow_the_same_trees(way, tmp_path):
     if way in ("fork", "forkserver") and not hasattr(os, "fork"):
         pytest.skip("this platform cannot fork")
     (tmp_path / "program.py").write_text(PROGRAM)
-    assert run(tmp_path / "program.py", way) == ["True"]
+    said = run(tmp_path / "program.py", way)
+    assert said[-1] == "True"  # LightGBM 4.0 may chat before: its verbosity is one for all threads
 
 
 # --- Ctrl-C ------------------------------------------------------------------------------------------------------
@@ -395,6 +396,7 @@ from lambdaplug.kernels import threads
 from lambdaplug.objectives import base
 
 host, moment = sys.argv[1:]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background work is born deaf to it
 lp.set_num_threads(2)
 data = lp.data.cubic(queries=300, documents=60, features=4)
 objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.linear(0.0, 0.1))
