@@ -62,7 +62,8 @@ def whole_rows(collection: Any) -> Any:
 
 def parts_of(collection: Any) -> list[Any]:
     """The partitions, each as something that Dask can compute."""
-    return list(np.ravel(np.asarray(whole_rows(collection).to_delayed(), dtype=object)))
+    parts = whole_rows(collection).to_delayed()
+    return list(parts.ravel() if isinstance(parts, np.ndarray) else parts)
 
 
 def _itself(part: Any) -> Any:

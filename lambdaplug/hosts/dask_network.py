@@ -110,9 +110,9 @@ def ending(client: Any, hub: Any, training: str) -> Iterator[None]:
     def watch() -> None:
         while not over.wait(1.0):
             with contextlib.suppress(Exception):
-                error = lost(client, before)
-                if error is not None and _concerned(hub, before - set(client.ncores())):
-                    _end(client, hub, training, str(error))
+                gone = before - set(client.ncores())
+                if gone and _concerned(hub, gone):
+                    _end(client, hub, training, f"workers were lost: {', '.join(sorted(gone))}")
                     return
 
     watching = threading.Thread(target=watch, daemon=True)

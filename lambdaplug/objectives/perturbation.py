@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -75,13 +76,8 @@ class _Numerical(Objective):
         said = self._said() + (["normalize='none'"] if not self.std else [])
         return f"{type(self).__name__}({', '.join(said)})"
 
-    def _check(self, values: Array, first: int) -> None:
-        """Of queries first, first + 1, ..."""
-        wrong = np.flatnonzero(~np.isfinite(values))
-        if len(wrong):
-            raise LambdaplugError(
-                f"{self!r}: the measure of query {first + wrong[0]} is not finite for some order of its documents."
-            )
+    def _refuse(self, query: int) -> NoReturn:
+        raise LambdaplugError(f"{self!r}: the measure of query {query} is not finite for some order of its documents.")
 
     @property
     def divisible(self) -> bool:
@@ -183,7 +179,8 @@ class SPSA(_Numerical):
             kernel = value_kernel(self.measure.value)
             self.measure.run(kernel, gain, discount, k, offsets, 0, count, order, ranked, values)
             found = np.where(norm == 0.0, 0.0, values * norm)
-            self._check(found, first)
+            if not np.isfinite(found).all():
+                self._refuse(first + int(np.flatnonzero(~np.isfinite(found))[0]))
             return found
 
         gradient -= coefficient * simultaneous_slope(
@@ -247,10 +244,8 @@ class FDSA(_Numerical):
             ranked,
             slope,
         )
-        bounds = queries.offsets[task.first : task.last + 1] - queries.offsets[task.first]
         if not np.isfinite(slope).all():
-            row = np.flatnonzero(~np.isfinite(slope))[0]
-            query = int(np.searchsorted(bounds, row, side="right")) - 1
-            self._check(np.concatenate([np.zeros(query), slope[row : row + 1]]), task.first)
+            row = queries.offsets[task.first] + np.flatnonzero(~np.isfinite(slope))[0]
+            self._refuse(int(np.searchsorted(queries.offsets, row, side="right")) - 1)
         gradient -= coefficient * slope
         hessian += coefficient
