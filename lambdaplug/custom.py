@@ -101,7 +101,8 @@ class Custom(Measure):
     def pair_delta(self, checked: bool = False) -> PairDelta:
         if self.rows is not None:
             return super().pair_delta(checked)
-        return _pair_delta(self.function, self.delta, self.prepared, checked)
+        pair = _pair_delta(self.function, self.delta, self.prepared, checked)
+        return pair._replace(whole=self.k is None)
 
     def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
         try:

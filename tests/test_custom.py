@@ -553,6 +553,35 @@ def test_a_delta_is_never_asked_below_its_k(construction, k):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
 
 
+def sloping(labels):
+    total = 0.0
+    for r in range(len(labels)):
+        total += labels[r] / (r + 10)
+    return total
+
+
+def sloping_delta(labels, i, j):
+    if not 0 <= i < j < len(labels):
+        raise ValueError("no pair of positions from above to below")
+    return (labels[i] - labels[j]) * (1.0 / (i + 10) - 1.0 / (j + 10))
+
+
+@pytest.mark.parametrize("k", [None, 6])
+def test_lists_of_every_length(k):
+    """Four rows at a time, eight documents to a register, 512 to a block: no remainder is left out or counted twice."""
+    group = np.array([*range(26), *range(506, 523), 1023, 1024, 1025, 1, 0])
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(size=group.sum()), rng.integers(0, 3, group.sum()).astype(float)
+    objective = lp.LambdaRank(lp.custom("sloping", sloping, delta=sloping_delta, k=k))
+    for weight in (None, rng.uniform(0.5, 2.0, group.sum())):
+        queries = Queries(labels, group, document_weight=weight)
+        fast = objective.differentiate(queries, scores)
+        exact = objective.differentiate(queries, scores, exact=True, dtype=np.float64)
+        for found, expected in zip(fast, exact, strict=True):
+            for f, e in zip(*(np.split(x, queries.offsets[1:-1]) for x in (found, expected)), strict=True):
+                np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max(initial=0.0))
+
+
 def test_a_delta_may_have_a_table_of_k_entries():
     table = np.array([1.0, 0.5])
 

@@ -3,6 +3,7 @@
 from .builtin import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
 from .compiling import copied, foreign, inlinable, try_compiling
 from .constructions import (
+    LIST_BLOCK,
     LIST_PADDING,
     LIST_ROWS,
     LIST_ROWS32,
@@ -46,6 +47,7 @@ __all__ = [
     "LETOR_FAULTS",
     "LETOR_QUERY",
     "LETOR_WIDER",
+    "LIST_BLOCK",
     "LIST_PADDING",
     "LIST_ROWS",
     "LIST_ROWS32",

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from numba import njit, types
+from numba.core import cgutils
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, register_jitable
 from numba.np.arrayobj import populate_array
@@ -29,6 +30,7 @@ __all__ = [
     "inlinable",
     "line",
     "load",
+    "local_float32",
     "reducible",
     "sources_stamp",
     "try_compiling",
@@ -167,6 +169,27 @@ def load(_typing_context: Any, array: Any, index: Any) -> Any:
     if not (isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"):
         return None  # a strided view would need its stride: refuse to compile rather than read elsewhere
     return array.dtype(array, index), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def local_float32(_typing_context: Any, length: Any) -> Any:
+    """An array of so many float32, a constant, on the stack and not initialised.
+
+    LLVM sees that no other array overlaps it, and what a user's function reads need not be read again after each store.
+    """
+    if not isinstance(length, types.IntegerLiteral):
+        return None
+    count = length.literal_value
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        data = cgutils.alloca_once(builder, context.get_data_type(types.float32), size=count)
+        data.align = 64  # a register of any width lies within a cache line
+        part = context.make_array(signature.return_type)(context, builder)
+        size = context.get_constant(types.intp, 4)
+        populate_array(part, data, [context.get_constant(types.intp, count)], [size], size, meminfo=None)
+        return part._getvalue()
+
+    return types.Array(types.float32, 1, "C")(length), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]

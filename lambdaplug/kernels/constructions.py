@@ -1,9 +1,9 @@
 """Pairs of documents and what swapping each would change, for any form of delta; and documents moved to their place.
 
 The pairwise kernel of ``pairs`` is made for measures whose delta has one form, and for all pairs. This one takes the
-delta as a function of two ranks, a floor under it and a window around each document. It works by rows: first what each
-pair of a document with those below it weighs, in float64, then their forces, in float32, so that the second loop becomes
-packed instructions whatever the delta is. What is said there about float32 holds here.
+delta as a function of two ranks, a floor under it and a window around each document. It works by rows, four at a time: first
+what their pairs with the documents above or below them weigh, in float64, then the forces, in float32, so that the second
+loop becomes packed instructions whatever the delta is. What is said there about float32 holds here.
 """
 
 import functools
@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, line, load, sources_stamp
+from .compiling import REDUCE, compile_kernel, inlinable, line, load, local_float32, reducible, sources_stamp
 from .pairs import exponential, log_scale, nearness
 
 __all__ = [
+    "LIST_BLOCK",
     "LIST_PADDING",
     "LIST_ROWS",
     "LIST_ROWS32",
@@ -28,15 +29,17 @@ __all__ = [
 ]
 
 LIST_ROWS = 10  # float64: gain, upper, lower, scale | score, grade, weight, tier | gradient, hessian
-LIST_ROWS32 = 6  # float32: exp, grade | what the pairs of two rows weigh, gradient, hessian
+LIST_ROWS32 = 4  # float32: exp, grade | gradient, hessian
 LIST_PADDING = 8  # float32 lanes of a 256-bit register: the loop's remainder runs on padding instead of one by one
 ROW_BLOCK = 128
-COLUMN_BLOCK = np.uint64(512)
-ONE = np.uint64(1)
+LIST_BLOCK = 512
+SIZES = LIST_BLOCK + 2 * LIST_PADDING  # what the pairs of a row with a block weigh, and padding; whole cache lines
+FOUR_SIZES = 4 * SIZES
+OF_1, OF_2, OF_3 = np.uint64(SIZES), np.uint64(2 * SIZES), np.uint64(3 * SIZES)  # where those of the other rows begin
+ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 LANES = np.uint64(LIST_PADDING - 1)
-NATURAL = np.uint64(
-    0x7FFFFFFF
-)  # a rank so masked is not negative, and LLVM sees it: no choice whether to count from the end
+# A rank so masked is not negative, and LLVM sees it: no choice whether to count from the end.
+NATURAL = np.uint64(0x7FFFFFFF)
 
 
 class PairDelta(NamedTuple):
@@ -50,6 +53,7 @@ class PairDelta(NamedTuple):
     begin: Callable[..., Any]
     delta: Callable[..., float]
     costly: bool = False  # worth a branch to leave out pairs that have no order
+    whole: bool = False  # there is no cut
 
 
 @functools.cache
@@ -109,8 +113,6 @@ def list_kernel() -> Callable[..., int]:
             for to in range(padded + n, padded + n + LIST_PADDING):
                 fast[0, to] = 1.0
                 fast[1, to] = np.nan  # neither above nor below any grade: no force
-                fast[2, to] = 0.0
-                fast[3, to] = 0.0
         return count
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
@@ -212,22 +214,38 @@ def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]
     return compile_kernel(kernel)
 
 
+@reducible
+def aimed(better: bool, raised: float, e: float, raised_j: float, e_j: float) -> tuple[float, float, float]:
+    """A row's document and another as a cost with a parameter wants them: the better, the worse, and the inverse of their sum."""
+    high, low = raised if better else raised_j, e_j if better else e
+    return high, low, np.float32(1.0) / (high + low)
+
+
+@reducible
+def pair_force(better: bool, size: float, forth: tuple[float, float], back: tuple[float, float]) -> tuple[float, float]:
+    """Force and hessian of a pair: ``forth`` is its cost if the row's document is the better one, ``back`` if the other is."""
+    force = forth[0] if better else -back[0]
+    bend = forth[0] * forth[1] if better else back[0] * back[1]
+    return size * force, size * bend
+
+
 @functools.cache
 def fast_pairs_kernel(
-    pair: PairDelta, cost: Callable[..., tuple[float, float]], shifted: bool, summed: bool
+    pair: PairDelta, cost: Callable[..., tuple[float, float]], shifted: bool, summed: bool, plain: bool, long: bool
 ) -> Callable[..., int]:
-    """The same for the other queries and all their pairs, in float32 from ``fast``; ``plain``: without weights and tiers.
+    """The same for the other queries and all their pairs, in float32 from ``fast``.
 
-    Two rows at a time, as in ``pairs``. ``shifted``: the cost has a parameter.
+    Four rows at a time: of a whole list, each with the documents above it, so that every loop begins where the list does;
+    otherwise the rows above the cut, each with the documents below it. ``shifted``: the cost has a parameter; ``plain``:
+    without weights, tiers, distances and a floor; ``long``: a list may be longer than ``LIST_BLOCK``.
     """
     begin = inlinable(pair.begin)
     delta = inlinable(pair.delta)
-    costly = pair.costly
+    costly, whole = pair.costly, pair.whole
     cost32 = inlinable(cost)
     stamp = sources_stamp()
 
     def kernel(
-        plain: bool,
         sigma: float,
         shift: float,
         near: float,
@@ -247,6 +265,7 @@ def fast_pairs_kernel(
         hessian: Any,
     ) -> int:
         _ = stamp
+        sizes = local_float32(FOUR_SIZES)
         zero, one, shift32 = np.float32(0.0), np.float32(1.0), np.float32(shift)
         for query in range(first, last):
             start = offsets[query]
@@ -255,15 +274,14 @@ def fast_pairs_kernel(
                 continue
             low = start - offsets[first]
             padded, width = low + LIST_PADDING * (query - first), n + LIST_PADDING
-            cut = cuts[query - first]
+            cut = n if whole else cuts[query - first]
             least = np.float32(floor / norm[query])
-            edge, end = np.uint64(n), n - 1 if least > zero else cut
+            end = n if least > zero else cut
             ranked, still = line(rows, 0, low, n), line(frozen, 0, low, n)
             score, grade = line(rows, 4, low, n), line(rows, 5, low, n)
             weight, tier = line(rows, 6, low, n), line(rows, 7, low, n)
             powers, grade32 = line(fast, 0, padded, width), line(fast, 1, padded, width)
-            size_of_i, size_of_k = line(fast, 2, padded, width), line(fast, 3, padded, width)
-            gradient32, hessian32 = line(fast, 4, padded, width), line(fast, 5, padded, width)
+            gradient32, hessian32 = line(fast, 2, padded, width), line(fast, 3, padded, width)
             documents = line(order, 0, start, n)
             to_gradient, to_hessian = line(gradient, 0, low, n), line(hessian, 0, low, n)
             unit = coefficient * norm[query] * sigma
@@ -279,85 +297,134 @@ def fast_pairs_kernel(
                 for r in range(width):
                     gradient32[r] = zero
                     hessian32[r] = zero
-                for i in range(block, min(block + ROW_BLOCK, end), 2):
-                    k = i + 1
+                for row in range(block, min(block + ROW_BLOCK, end), 4):
                     # Nothing is asked below the cut, where a user's delta need not know an answer.
-                    size_of_i[k] = abs(delta(ranked, still, state, i, k)) if i < cut else 0.0
-                    size_of_k[k] = zero  # of k and itself
-                    second, own_k = (k, grade[k]) if k < cut else (i, np.nan)
-                    for u in range(np.uint64(k + 1), edge if i < cut else np.uint64(0)):
-                        j = np.int64(u & NATURAL)
-                        wanted_i = not costly or grade[i] > grade[j] or grade[i] < grade[j]
-                        wanted_k = not costly or own_k > grade[j] or own_k < grade[j]
-                        change_i = delta(ranked, still, state, i, j) if wanted_i else 0.0
-                        change_k = delta(ranked, still, state, second, j) if wanted_k else 0.0
-                        size_of_i[u] = abs(change_i)
-                        size_of_k[u] = abs(change_k)
-                    for row in range(i if i > cut else cut, k + 1):  # below the cut
-                        sizes = size_of_i if row == i else size_of_k
-                        for u in range(np.uint64(k), edge):
-                            sizes[u] = zero
-                    for row in range(i, i if plain and least == zero else min(k + 1, end)):
-                        sizes = size_of_i if row == i else size_of_k
-                        for u in range(np.uint64(row + 1), edge):
-                            sizes[u] = least if sizes[u] < least else sizes[u]
+                    known, beyond = cut - row, min(row + 4, n)
+                    row_1, row_2, row_3 = row, row, row
+                    grade_0, grade_1, grade_2, grade_3 = grade[row], np.nan, np.nan, np.nan
+                    if known > 1:
+                        row_1, grade_1 = row + 1, grade[row + 1]
+                    if known > 2:
+                        row_2, grade_2 = row + 2, grade[row + 2]
+                    if known > 3:
+                        row_3, grade_3 = row + 3, grade[row + 3]
+                    at = np.uint64(row)
+                    e_0, e_1 = load(powers, at), load(powers, at + ONE)
+                    e_2, e_3 = load(powers, at + TWO), load(powers, at + THREE)
+                    raised_0, raised_1, raised_2, raised_3 = shift32 * e_0, shift32 * e_1, shift32 * e_2, shift32 * e_3
+                    own_0, own_1 = load(grade32, at), load(grade32, at + ONE)
+                    own_2, own_3 = load(grade32, at + TWO), load(grade32, at + THREE)
+                    head, edge = (0, beyond) if whole else (row, n)
+                    for column in range(head, edge if long else head + 1, LIST_BLOCK):
+                        stop = min(column + LIST_BLOCK, edge)
+                        origin, length = np.uint64(column), np.uint64(stop - column)
+                        since, until = (column, min(stop, row)) if whole else (max(column, beyond), stop)
+                        if column <= row < stop:  # each of the four and itself, and what fills the last register
+                            for u in range(LIST_PADDING):
+                                to = np.uint64(row - column + u)
+                                sizes[to] = zero
+                                sizes[OF_1 + to] = zero
+                                sizes[OF_2 + to] = zero
+                                sizes[OF_3 + to] = zero
+                        for u in range(np.uint64(since - column), np.uint64(until - column if known > 0 else 0)):
+                            j = np.int64((origin + u) & NATURAL)
+                            change_0 = change_1 = change_2 = change_3 = 0.0
+                            if not costly or grade_0 > grade[j] or grade_0 < grade[j]:
+                                change_0 = delta(ranked, still, state, j if whole else row, row if whole else j)
+                            if not costly or grade_1 > grade[j] or grade_1 < grade[j]:
+                                change_1 = delta(ranked, still, state, j if whole else row_1, row_1 if whole else j)
+                            if not costly or grade_2 > grade[j] or grade_2 < grade[j]:
+                                change_2 = delta(ranked, still, state, j if whole else row_2, row_2 if whole else j)
+                            if not costly or grade_3 > grade[j] or grade_3 < grade[j]:
+                                change_3 = delta(ranked, still, state, j if whole else row_3, row_3 if whole else j)
+                            sizes[u] = abs(change_0)
+                            sizes[OF_1 + u] = abs(change_1)
+                            sizes[OF_2 + u] = abs(change_2)
+                            sizes[OF_3 + u] = abs(change_3)
+                        if column <= row < stop:  # the four among themselves
+                            own, inside = np.uint64(row - column), beyond - row
+                            if inside > 1 and known > 0:
+                                size_01 = abs(delta(ranked, still, state, row, row + 1))
+                                sizes[OF_1 + own if whole else own + ONE] = size_01
+                            if inside > 2 and known > 0:
+                                size_02 = abs(delta(ranked, still, state, row, row + 2))
+                                sizes[OF_2 + own if whole else own + TWO] = size_02
+                            if inside > 2 and known > 1:
+                                size_12 = abs(delta(ranked, still, state, row + 1, row + 2))
+                                sizes[OF_2 + own + ONE if whole else OF_1 + own + TWO] = size_12
+                            if inside > 3 and known > 0:
+                                size_03 = abs(delta(ranked, still, state, row, row + 3))
+                                sizes[OF_3 + own if whole else own + THREE] = size_03
+                            if inside > 3 and known > 1:
+                                size_13 = abs(delta(ranked, still, state, row + 1, row + 3))
+                                sizes[OF_3 + own + ONE if whole else OF_1 + own + THREE] = size_13
+                            if inside > 3 and known > 2:
+                                size_23 = abs(delta(ranked, still, state, row + 2, row + 3))
+                                sizes[OF_3 + own + TWO if whole else OF_2 + own + THREE] = size_23
+                        if not whole:
+                            for x in range(max(0, known), beyond - row):  # below the cut
+                                for u in range(length):
+                                    sizes[np.uint64(x * SIZES) + u] = zero
                         if not plain:
-                            for u in range(np.uint64(row + 1), edge):
-                                size = sizes[u] * weight[row] * weight[u]
-                                sizes[u] = size if tier[row] == tier[u] else 0.0
-                            if near > 0.0:
-                                for u in range(np.uint64(row + 1), edge):
-                                    sizes[u] /= apart + abs(score[row] - score[u])
-                    at, to = np.uint64(i), np.uint64(k)
-                    e_i, e_k = load(powers, at), load(powers, to)
-                    grade_i, grade_k = load(grade32, at), load(grade32, to)
-                    gradient_i = gradient_k = hessian_i = hessian_k = 0.0
-                    column = to
-                    while column < edge:
-                        length = COLUMN_BLOCK if column + COLUMN_BLOCK < edge else edge - column
-                        sum_i = sum_k = bend_i = bend_k = force = zero
-                        for j in range(column, column + ((length + LANES) & ~LANES)):
+                            for x in range(row, beyond):
+                                since, until = (column, min(stop, x)) if whole else (max(column, x + 1), stop)
+                                for r in range(np.uint64(since), np.uint64(until)):
+                                    u = np.uint64((x - row) * SIZES) + r - origin
+                                    size = least if sizes[u] < least else sizes[u]
+                                    size = size * weight[x] * weight[r] if tier[x] == tier[r] else 0.0
+                                    sizes[u] = size / (apart + abs(score[x] - score[r])) if near > 0.0 else size
+                        sum_0 = sum_1 = sum_2 = sum_3 = bend_0 = bend_1 = bend_2 = bend_3 = force = zero
+                        for u in range((length + LANES) & ~LANES):
+                            j = origin + u
                             e_j, grade_j = load(powers, j), load(grade32, j)
-                            better_i, better_k = grade_i > grade_j, grade_k > grade_j
-                            size_i = size_of_i[j] if better_i or grade_i < grade_j else zero
-                            size_k = size_of_k[j] if better_k or grade_k < grade_j else zero
-                            high_i, low_i = e_i if better_i else e_j, e_j if better_i else e_i
-                            high_k, low_k = e_k if better_k else e_j, e_j if better_k else e_k
+                            better_0, better_1 = own_0 > grade_j, own_1 > grade_j
+                            better_2, better_3 = own_2 > grade_j, own_3 > grade_j
+                            size_0 = sizes[u] if better_0 or own_0 < grade_j else zero
+                            size_1 = sizes[OF_1 + u] if better_1 or own_1 < grade_j else zero
+                            size_2 = sizes[OF_2 + u] if better_2 or own_2 < grade_j else zero
+                            size_3 = sizes[OF_3 + u] if better_3 or own_3 < grade_j else zero
                             if shifted:  # with the parameter, the product of two totals could overflow
-                                high_i *= shift32
-                                high_k *= shift32
-                                inverse_i, inverse_k = one / (high_i + low_i), one / (high_k + low_k)
+                                raised_j = shift32 * e_j
+                                forth_0 = back_0 = cost32(*aimed(better_0, raised_0, e_0, raised_j, e_j))
+                                forth_1 = back_1 = cost32(*aimed(better_1, raised_1, e_1, raised_j, e_j))
+                                forth_2 = back_2 = cost32(*aimed(better_2, raised_2, e_2, raised_j, e_j))
+                                forth_3 = back_3 = cost32(*aimed(better_3, raised_3, e_3, raised_j, e_j))
                             else:
-                                total_i, total_k = e_i + e_j, e_k + e_j
-                                inverse = one / (total_i * total_k)
-                                inverse_i, inverse_k = inverse * total_k, inverse * total_i
-                            push_i, curve_i = cost32(high_i, low_i, inverse_i)
-                            push_k, curve_k = cost32(high_k, low_k, inverse_k)
-                            push_i *= size_i
-                            push_k *= size_k
-                            curve_i *= push_i
-                            curve_k *= push_k
+                                total_0, total_1, total_2, total_3 = e_0 + e_j, e_1 + e_j, e_2 + e_j, e_3 + e_j
+                                inverse = one / (total_0 * total_1)
+                                inverse_0, inverse_1 = inverse * total_1, inverse * total_0
+                                inverse = one / (total_2 * total_3)
+                                inverse_2, inverse_3 = inverse * total_3, inverse * total_2
+                                forth_0, back_0 = cost32(e_0, e_j, inverse_0), cost32(e_j, e_0, inverse_0)
+                                forth_1, back_1 = cost32(e_1, e_j, inverse_1), cost32(e_j, e_1, inverse_1)
+                                forth_2, back_2 = cost32(e_2, e_j, inverse_2), cost32(e_j, e_2, inverse_2)
+                                forth_3, back_3 = cost32(e_3, e_j, inverse_3), cost32(e_j, e_3, inverse_3)
+                            push_0, curve_0 = pair_force(better_0, size_0, forth_0, back_0)
+                            push_1, curve_1 = pair_force(better_1, size_1, forth_1, back_1)
+                            push_2, curve_2 = pair_force(better_2, size_2, forth_2, back_2)
+                            push_3, curve_3 = pair_force(better_3, size_3, forth_3, back_3)
                             if summed:
-                                force += push_i + push_k
-                            push_i = push_i if better_i else -push_i
-                            push_k = push_k if better_k else -push_k
-                            sum_i -= push_i
-                            sum_k -= push_k
-                            bend_i += curve_i
-                            bend_k += curve_k
-                            gradient32[j] += push_i + push_k
-                            hessian32[j] += curve_i + curve_k
-                        gradient_i += sum_i
-                        gradient_k += sum_k
-                        hessian_i += bend_i
-                        hessian_k += bend_k
+                                force += abs(push_0) + abs(push_1) + abs(push_2) + abs(push_3)
+                            sum_0 -= push_0
+                            sum_1 -= push_1
+                            sum_2 -= push_2
+                            sum_3 -= push_3
+                            bend_0 += curve_0
+                            bend_1 += curve_1
+                            bend_2 += curve_2
+                            bend_3 += curve_3
+                            gradient32[j] += push_0 + push_1 + push_2 + push_3
+                            hessian32[j] += curve_0 + curve_1 + curve_2 + curve_3
+                        gradient32[at] += sum_0
+                        gradient32[at + ONE] += sum_1
+                        gradient32[at + TWO] += sum_2
+                        gradient32[at + THREE] += sum_3
+                        hessian32[at] += bend_0
+                        hessian32[at + ONE] += bend_1
+                        hessian32[at + TWO] += bend_2
+                        hessian32[at + THREE] += bend_3
                         if summed:
                             total += force
-                        column += length
-                    gradient32[i] += np.float32(gradient_i)
-                    gradient32[k] += np.float32(gradient_k)
-                    hessian32[i] += np.float32(hessian_i)
-                    hessian32[k] += np.float32(hessian_k)
                 lost = 0
                 for r in range(n):
                     lost += not (abs(gradient32[r]) < np.inf and hessian32[r] < np.inf)

@@ -20,6 +20,7 @@ from ..custom import Custom
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import (
     FAST_SPREAD,
+    LIST_BLOCK,
     LIST_PADDING,
     LIST_ROWS,
     LIST_ROWS32,
@@ -144,7 +145,8 @@ class RankNetWeightPairs(Construction):
         frozen = rows.view()
         frozen.setflags(write=False)
         fast_cost, exact_cost, shift = self.formulas(objective.cost)
-        reach = int(queries.sizes.max(initial=0)) if self.reach is None else self.reach
+        longest = int(queries.sizes.max(initial=0))
+        reach = longest if self.reach is None else self.reach
         exact = ranking.exact or self.reach is not None or counts.size > 0
         if isinstance(measure, Custom) and measure.brute_force:
             _warn_of_work(queries, measure, reach)
@@ -152,7 +154,7 @@ class RankNetWeightPairs(Construction):
         ranked: tuple[Any, ...] = queries.offsets, task.first, task.last, ranking.orders[self.ranks(measure)]
         measure.run(swap_kernel(measure.swap_rows()), gain, discount, k, norm, *ranked, rows, cuts)
         spread = -1.0 if exact else FAST_SPREAD
-        plain = weight.size == tier.size == 0 and objective.cost.distance == 0.0
+        plain = weight.size == tier.size == 0 and objective.cost.distance == self.least == 0.0
         given: tuple[Any, ...] = ranking.scores, grade, weight, tier, not plain
         exact_ones = list_kernel()(*given, sigma, spread, *ranked, rows, fast, wide)
         near, summed = objective.cost.distance, objective.log
@@ -160,8 +162,8 @@ class RankNetWeightPairs(Construction):
         lists: tuple[Any, ...] = norm, *ranked, cuts, wide, rows, frozen
         query = -1
         if exact_ones < count:
-            kernel = fast_pairs_kernel(delta, fast_cost, shift != 1.0, summed)
-            query = measure.run(kernel, plain, *pairs, *lists, fast, gradient, hessian)
+            kernel = fast_pairs_kernel(delta, fast_cost, shift != 1.0, summed, plain, longest > LIST_BLOCK)
+            query = measure.run(kernel, *pairs, *lists, fast, gradient, hessian)
         if exact_ones > 0 and query < 0:
             kernel = exact_pairs_kernel(delta, exact_cost)
             query = measure.run(kernel, *pairs, reach, summed, *lists, gradient, hessian, counts)
