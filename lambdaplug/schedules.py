@@ -21,6 +21,7 @@ __all__ = [
     "cosine",
     "exponential",
     "guard",
+    "is_clipped",
     "is_constant",
     "join",
     "linear",
@@ -58,15 +59,22 @@ def at(number: Number, iteration: int, memory: Memory | None = None) -> float:
     return value
 
 
-def check(number: object, name: str) -> Number:
+def check(number: object, name: str, example: str = "lp.linear(0.1, 0.01)") -> Number:
     """A finite number or a callable of the iteration."""
     if callable(number):
         return number
     if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 <= float(number) < math.inf:
         raise LambdaplugError(
-            f"{name}: expected a finite number from 0 on, or a schedule such as lp.linear(0.1, 0.01), got {number!r}."
+            f"{name}: expected a finite number from 0 on, or a schedule such as {example}, got {number!r}."
         )
     return float(number)
+
+
+def is_clipped(number: Number) -> bool:
+    """Whether the schedule is one of a weight, which never leaves [0, 1]."""
+    if isinstance(number, join):
+        return any(map(is_clipped, number.schedules))
+    return isinstance(number, (linear, exponential))
 
 
 @dataclass(frozen=True)

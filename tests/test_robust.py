@@ -128,7 +128,7 @@ def smooth(_):
         lp.Approx("ndcg"),
         lp.Approx("map@3", beta=1.0),
         lp.Approx("mrr", alpha=100.0, hessian="constant"),
-        lp.Approx("ndcg", alpha=lp.linear(1.0, 50.0), normalize="std"),
+        lp.Approx("ndcg", alpha=lp.cosine(1.0, 50.0, 4), normalize="std"),
         lp.Approx("map", alpha=1e6),
         lp.SPSA("ndcg@10", evaluations=4),
         lp.SPSA("map", c=1e-3),

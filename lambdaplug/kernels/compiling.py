@@ -23,11 +23,13 @@ from ..errors import LambdaplugError
 
 __all__ = [
     "REDUCE",
+    "borrowed",
     "compile_kernel",
     "copied",
     "float32_from_bits",
     "foreign",
     "inlinable",
+    "keep",
     "line",
     "load",
     "local_float32",
@@ -190,6 +192,42 @@ def local_float32(_typing_context: Any, length: Any) -> Any:
         return part._getvalue()
 
     return types.Array(types.float32, 1, "C")(length), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def borrowed(_typing_context: Any, value: Any) -> Any:
+    """The same without ownership, of arrays and tuples of them: no counting of references, which keeps loops from packing.
+
+    Whoever owns the value keeps it, by calling ``keep(value)`` after the last use.
+    """
+
+    def unowned(context: Any, builder: Any, kind: Any, given: Any) -> Any:
+        if isinstance(kind, types.Array):
+            array = context.make_array(kind)(context, builder, given)
+            array.meminfo, array.parent = array.meminfo.type(None), array.parent.type(None)
+            return array._getvalue()
+        if isinstance(kind, types.BaseTuple):
+            parts = [builder.extract_value(given, place) for place in range(len(kind))]
+            return context.make_tuple(
+                builder, kind, [unowned(context, builder, *one) for one in zip(kind, parts, strict=True)]
+            )
+        context.nrt.incref(builder, kind, given)
+        return given
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return unowned(context, builder, signature.args[0], arguments[0])
+
+    return value(value), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def keep(_typing_context: Any, value: Any) -> Any:
+    """Nothing: the value is needed until here."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return context.get_dummy_value()
+
+    return types.void(value), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -12,7 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, line, load, local_float32, reducible, sources_stamp
+from .compiling import (
+    REDUCE,
+    borrowed,
+    compile_kernel,
+    inlinable,
+    keep,
+    line,
+    load,
+    local_float32,
+    reducible,
+    sources_stamp,
+)
 from .pairs import exponential, log_scale, nearness
 
 __all__ = [
@@ -292,7 +303,8 @@ def fast_pairs_kernel(
                     gradient64[r] = 0.0
                     hessian64[r] = 0.0
             apart = nearness(near, score, 0, n)
-            state = begin(ranked, still, line(rows, 1, low, n), line(rows, 2, low, n), line(rows, 3, low, n))
+            owned = begin(ranked, still, line(rows, 1, low, n), line(rows, 2, low, n), line(rows, 3, low, n))
+            state = borrowed(owned)
             for block in range(0, end, ROW_BLOCK):
                 for r in range(width):
                     gradient32[r] = zero
@@ -437,6 +449,7 @@ def fast_pairs_kernel(
                     else:
                         to_gradient[np.uint64(documents[r])] += unit * gradient32[r]
                         to_hessian[np.uint64(documents[r])] += unit * sigma * hessian32[r]
+            keep(owned)
             if summed:
                 unit *= log_scale(2.0 * norm[query] * sigma * total)
                 for r in range(n):

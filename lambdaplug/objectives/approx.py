@@ -20,10 +20,12 @@ from ..kernels import (
 )
 from ..measures import Measure, Prepared, as_measure, registered
 from ..queries import Array, Queries, Task, as_labels, vector
-from ..schedules import Memory, Number, OnPlateau, at, check, is_constant
+from ..schedules import Memory, Number, OnPlateau, at, check, is_clipped, is_constant
 from .base import Objective, Ranking, Scratch, as_step, refuse_document_weights
 
 __all__ = ["Approx"]
+
+EXAMPLE = "lp.cosine(1, 50, 200)"
 
 
 class Approx(Objective):
@@ -211,7 +213,12 @@ class Approx(Objective):
 def _steepness(number: object, name: str) -> Number:
     if isinstance(number, OnPlateau):
         raise LambdaplugError(f"{name}: lp.on_plateau moves a mixture's weights; use a schedule of the iteration.")
-    steepness = check(number, name)
+    steepness = check(number, name, EXAMPLE)
+    if is_clipped(steepness):
+        raise LambdaplugError(
+            f"{name}: {number!r} is a schedule of a weight and never exceeds 1. Use {EXAMPLE}, lp.step({{0: 1, 100: 10}}) or a "
+            "function of the iteration, lambda m: 1 + 0.1 * m."
+        )
     if is_constant(steepness) and not steepness > 0.0:  # type: ignore[operator]
         raise LambdaplugError(f"{name}: expected a positive number or a schedule, got {number!r}.")
     return steepness
