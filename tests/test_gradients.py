@@ -362,3 +362,15 @@ def test_discounts_that_hardly_fall_are_subtracted_without_loss():
     found = objective.differentiate(queries, scores, dtype=np.float64)
     for f, e in zip(found, exact, strict=True):
         np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max())
+
+
+def test_a_list_that_spreads_beyond_float32_leaves_nothing_behind():
+    """Two parts of a mixture share their scratch: what the second writes for one query is the padding of the first's next."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(150, 211, 300)
+    labels, scores = rng.integers(0, 3, sizes.sum()).astype(float), rng.normal(size=sizes.sum())
+    scores[np.cumsum(sizes)[[3, 5, 8, 10, 13]]] = 1e39
+    cost = lp.RankNet(distance=0.01)
+    mixture = lp.Mixture([(1.0, lp.LambdaRank(name, cost=cost)) for name in ("ndcg", "ndcg@3")])
+    gradient, _ = mixture.differentiate(Queries(labels, sizes), scores, 0, 1)
+    assert np.isfinite(gradient).all()

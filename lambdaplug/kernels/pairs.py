@@ -242,7 +242,7 @@ def stage_graded_kernel() -> Callable[..., int]:
             if weight.size > 0:
                 for r in range(n):
                     fast[7, padded + r] = np.float32(load(weight, start + document[r]))
-            for r in range(n, n + PADDING):  # infinitely far: whatever else is left there, it exerts no force
+            for r in range(n, n + PADDING):  # infinitely far: whatever finite is left there, it exerts no force
                 power[r] = np.float32(FAR)
         return found
 
@@ -316,7 +316,7 @@ def stage_ranked_kernel() -> Callable[..., int]:
                     lower_to[r] = np.float32(load(lower, r))
                 for r in range(n):
                     lower_rest[r] = np.float32(load(lower, r) - lower_to[r])
-            if distanced:  # small distances of scores far from the top need both parts
+            if distanced and kind == RANKED:  # small distances of scores far from the top need both parts
                 for r in range(n):
                     value = score[r] - top
                     fast[11, padded + r] = np.float32(value)
