@@ -103,8 +103,9 @@ class SPSA(_Numerical):
         gradient_i = - (M(s + c_m delta) - M(s - c_m delta)) / (2 c_m delta_i),  c_m = c / m^c_decay,  m = 1, 2, ...
 
     the mean of ``evaluations``/2 draws. The draws are a function of (seed, iteration, query's index in the data set,
-    draw, document's index in its query) alone: the same training grows the same trees at any number of threads. Hessians
-    are 1. As the draws change with the iteration, training needs ``callbacks=[lp.callback(objective)]``.
+    draw, document's index in its query) alone: the same training grows the same trees at any number of threads; on a
+    cluster, each worker counts its own queries. Hessians are 1. As the draws change with the iteration, training needs
+    ``callbacks=[lp.callback(objective)]``.
 
     Parameters
     ----------
