@@ -1,6 +1,7 @@
 """Data larger than memory: XGBoost from batches, LightGBM from sequences and files, on the trees of data in memory."""
 
 import itertools
+import weakref
 
 import lightgbm as lgb
 import numpy as np
@@ -101,6 +102,42 @@ def test_whole_queries_are_the_same_rows_and_never_cut(sizes, data):
     assert sum(map(len, seen)) == len(sizes)
     # As few as it can be: a batch more than came in, for the last query, at most.
     assert len(found) <= len(cuts)
+
+
+def test_a_reader_may_fill_its_arrays_anew():
+    def refilled():
+        values, ids = np.empty(3, int), np.empty(3, int)
+        for first in range(0, 9, 3):
+            values[:], ids[:] = np.arange(first, first + 3), np.arange(first, first + 3) // 2  # queries of two rows
+            yield values, ids
+
+    found = [(values.tolist(), ids.tolist()) for values, ids in lp.data.whole_queries(refilled())]
+    assert found == [([0, 1], [0, 0]), ([2, 3], [1, 1]), ([4, 5, 6, 7], [2, 2, 3, 3]), ([8], [4])]
+
+
+def test_one_batch_is_held_at_a_time():
+    held = []
+
+    def read():
+        for number in range(4):
+            assert all(one() is None for one in held)
+            column = np.arange(3 * number, 3 * number + 3)
+            held.append(weakref.ref(column))
+            yield (column, column // 2)
+            del column
+
+    batches_of = lp.data.whole_queries(read())
+    while next(batches_of, None) is not None:  # nor does the caller hold one
+        pass
+    assert len(held) == 4
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"), [([0.0, np.nan], "some query ids are NaN"), ([[0], [1]], r"one query id a row.*\(2, 1\)")]
+)
+def test_ids_that_are_none_are_refused(ids, message):
+    with pytest.raises(lp.LambdaplugError, match=f"batch 0: .*{message}"):
+        list(lp.data.whole_queries([([1, 2], ids)]))
 
 
 class Rows(lgb.Sequence):

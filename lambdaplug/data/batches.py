@@ -17,9 +17,9 @@ Batch: TypeAlias = tuple[npt.NDArray[Any], ...]
 def whole_queries(batches: Iterable[Sequence[npt.ArrayLike]]) -> Iterator[Batch]:
     """The same rows in batches that cut no query: a batch's last query waits for the next batch, where it may go on.
 
-    A batch is a tuple of arrays with one entry a row, the last of them the query ids: ``(X, labels, qid)``. At most one
-    batch and one query are held at a time. A query that comes back after another one is an error: its rows must stand
-    together.
+    A batch is a tuple of arrays with one entry a row, the last of them the query ids: ``(X, labels, qid)``. Held
+    at a time are one batch, a copy of it where a query was joined to it, and one query, copied too: the reader may fill
+    its arrays anew. A query that comes back after another one is an error: its rows must stand together.
 
     >>> read = [([5, 6, 7], [1, 1, 2]), ([8, 9], [2, 3])]  # one column and the query ids; query 2 is cut in two
     >>> [(values.tolist(), ids.tolist()) for values, ids in whole_queries(read)]
@@ -27,8 +27,11 @@ def whole_queries(batches: Iterable[Sequence[npt.ArrayLike]]) -> Iterator[Batch]
     """
     waiting: list[Batch] = []  # the pieces of the last query
     finished: set[Any] = set()
-    for number, batch in enumerate(batches):
+    number = -1
+    for batch in batches:  # enumerate would hold the batch before
+        number += 1
         columns = tuple(np.asarray(column) for column in batch)
+        del batch
         rows = {column.shape[0] if column.ndim else -1 for column in columns}
         if len(columns) < 2 or len(rows) > 1 or -1 in rows:
             raise LambdaplugError(
@@ -36,6 +39,12 @@ def whole_queries(batches: Iterable[Sequence[npt.ArrayLike]]) -> Iterator[Batch]
                 f"got shapes {[column.shape for column in columns]}."
             )
         ids = columns[-1]
+        if ids.ndim != 1:
+            raise LambdaplugError(f"batch {number}: expected one query id a row, got ids of shape {ids.shape}.")
+        if (ids != ids).any():
+            raise LambdaplugError(
+                f"batch {number}: some query ids are NaN. Drop those rows, or give each a query of its own."
+            )
         if not len(ids):
             continue
         ends = np.cumsum(sizes_of(ids))
@@ -51,13 +60,14 @@ def whole_queries(batches: Iterable[Sequence[npt.ArrayLike]]) -> Iterator[Batch]
             finished.add(query)
         finished.discard(ids[-1].item())
         last = int(ends[-2]) if len(ends) > 1 else 0
+        kept = tuple(column[last:].copy() for column in columns)
         if last:
-            yield _joined([*waiting, tuple(column[:last] for column in columns)])
-            waiting = []
-        elif another:
+            waiting.append(tuple(column[:last] for column in columns))
+        del columns, ids
+        if last or another:
             yield _joined(waiting)
             waiting = []
-        waiting.append(tuple(column[last:] for column in columns))
+        waiting.append(kept)
     if waiting:
         yield _joined(waiting)
 
