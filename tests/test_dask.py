@@ -19,6 +19,7 @@ import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import sklearn.base
 import xgboost as xgb
 from distributed import Client, LocalCluster, get_worker, wait
@@ -776,3 +777,12 @@ def test_columns_in_several_chunks_and_lengths_that_differ(client, spread):
         lp.dask.train(client, {}, (dX, dy, dq), lp.LambdaRank("map"), early_stopping_rounds=3, host="lightgbm")
     with pytest.raises(lp.LambdaplugError, match="whose mean over workers nobody can know"):
         lp.DaskXGBRanker(objective=lp.LambdaRank("map"), eval_metric=len).fit(dX, dy, qid=dq)
+
+
+def test_sparse_matrices_of_any_kind_are_laid_out():
+    X, qid = np.arange(8.0).reshape(4, 2), [1, 0, 1, 0]
+    dX, *_ = lp.dask.partition_by_query(scipy.sparse.coo_matrix(X), qid, qid, npartitions=1)
+    np.testing.assert_array_equal(dX.compute(scheduler="synchronous").toarray(), X[[1, 3, 0, 2]])
+    for wrong in ("many", 1.5, np.nan):
+        with pytest.raises(lp.LambdaplugError, match="npartitions: expected a whole number"):
+            lp.dask.partition_by_query(X, qid, qid, npartitions=wrong)

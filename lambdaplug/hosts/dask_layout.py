@@ -1,6 +1,7 @@
 """Rows over the partitions of Dask collections, laid out so that no query is cut."""
 
 import itertools
+import numbers
 import uuid
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -125,9 +126,8 @@ def partition_by_query(X: Any, y: Any, qid: Any, *columns: Any, npartitions: int
     >>> [part.tolist() for part in (dq.blocks[0].compute(), dq.blocks[1].compute())], dy.compute().tolist()
     ([[1, 3, 3], [7, 7]], [4, 1, 3, 0, 2])
     """
-    if npartitions is not None and (
-        isinstance(npartitions, bool) or int(npartitions) != npartitions or npartitions < 1
-    ):
+    whole = isinstance(npartitions, numbers.Real) and not isinstance(npartitions, bool)
+    if npartitions is not None and not (whole and npartitions >= 1 and npartitions % 1 == 0):
         raise LambdaplugError(f"npartitions: expected a whole number from 1 on, got {npartitions!r}.")
     things = [X, y, qid, *columns]
     if all(is_dask(thing) for thing in things):
@@ -141,7 +141,9 @@ def partition_by_query(X: Any, y: Any, qid: Any, *columns: Any, npartitions: int
 
 
 def _local(thing: Any) -> Any:
-    return thing if hasattr(thing, "iloc") or scipy.sparse.issparse(thing) else np.asarray(thing)
+    if scipy.sparse.issparse(thing):
+        return thing.tocsr()  # not every kind can be sliced by rows
+    return thing if hasattr(thing, "iloc") else np.asarray(thing)
 
 
 def _name(place: int) -> str:
