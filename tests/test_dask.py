@@ -297,7 +297,7 @@ def test_the_model_is_the_one_of_one_machine(client, spread, host, make):
         (dX, dy, dq),
         objective=make(dclicks),
         num_boost_round=8,
-        evals=[((dX, dy, dq), "train")],
+        evals=[((dX + 0 if make is watching else dX, dy, dq), "train")],  # what LightGBM trains on is not watched
         metric=lp.metric("ndcg@10"),
         host=host,
     )
@@ -777,6 +777,135 @@ def test_columns_in_several_chunks_and_lengths_that_differ(client, spread):
         lp.dask.train(client, {}, (dX, dy, dq), lp.LambdaRank("map"), early_stopping_rounds=3, host="lightgbm")
     with pytest.raises(lp.LambdaplugError, match="whose mean over workers nobody can know"):
         lp.DaskXGBRanker(objective=lp.LambdaRank("map"), eval_metric=len).fit(dX, dy, qid=dq)
+
+
+def test_margins_of_evaluation_sets_count(client, spread):
+    dX, dy, dq, *_ = spread
+    margin = da.from_array(10.0 * DATA.X[:, 0], chunks=dX.chunks[:1])
+    options = {"objective": lp.LambdaRank("map"), "n_estimators": 2, "min_child_weight": 0, "client": client}
+    ranker = lp.DaskXGBRanker(**options).fit(
+        *(dX, dy),
+        qid=dq,
+        eval_set=[(dX, dy)] * 3,
+        eval_qid=[dq] * 3,
+        base_margin_eval_set=[None, margin, margin],
+    )
+    plain, *moved = (ranker.evals_result_[f"validation_{i}"]["map"] for i in range(3))
+    assert moved[0] == moved[1] != plain
+
+
+def test_evaluation_sets_that_are_no_data_are_refused(client, spread):
+    dX, dy, dq, *_ = spread
+    for wrong, message in [((dX, dy), "tuple of 2"), ((dX, dy, dq, dq), "tuple of 4"), (None, "NoneType")]:
+        for fit in fits(client, dX, dy, dq, lp.LambdaRank("map"), evals=[(wrong, "valid")]):
+            with pytest.raises(lp.LambdaplugError, match=rf"expected \(dX, dy, dq\), .*got {message}"):
+                fit()
+
+
+def test_a_matrix_whose_workers_are_gone_is_refused(client, spread):
+    dX, dy, dq, *_ = spread
+    matrix = dxgb.DaskDMatrix(client, dX, dy, qid=dq)
+    matrix.worker_map = {"tcp://127.0.0.1:9": next(iter(matrix.worker_map.values()))}
+    error = within(60, lambda: lp.dask.train(client, {}, matrix, lp.LambdaRank("map")))
+    assert "workers that are gone: tcp://127.0.0.1:9. Build it again" in str(error)
+
+
+@pytest.mark.parametrize("names", [None, ["train", "valid"]])
+def test_lightgbm_does_not_stop_on_its_training_data(client, spread, names):
+    dX, dy, dq, *_ = spread
+    valid = Data(queries=20, seed=5)
+    vX, vy, vq, *_ = valid.spread(client, npartitions=2)
+    score = da.zeros(len(DATA.labels), chunks=dX.chunks[:1])
+    options = {"objective": lp.LambdaRank("map"), "n_estimators": 30, "early_stopping_round": 2}
+    options = {**PARAMETERS["lightgbm"], **options, "learning_rate": 0.5}
+    ranker = lp.DaskLGBMRanker(client=client, **options).fit(
+        *(dX, dy),
+        qid=dq,
+        init_score=score,  # not asked for of the evaluation sets
+        eval_set=[(dX, dy), (vX, vy)],
+        eval_qid=[dq, vq],
+        eval_names=names,
+        eval_metric=lp.metric("p@1"),  # of the training data it stands still at once
+    )
+    alone = lp.LGBMRanker(**options).fit(
+        *(DATA.X, DATA.labels),
+        group=DATA.group,
+        eval_set=[(DATA.X, DATA.labels), (valid.X, valid.labels)],
+        eval_group=[DATA.group, valid.group],
+        eval_names=["train", "valid"],
+        eval_metric=lp.metric("p@1"),
+    )
+    assert list(ranker.evals_result_) == (names or ["valid_0", "valid_1"])
+    for mine, theirs in zip(ranker.evals_result_.values(), alone.evals_result_.values(), strict=True):
+        assert mine["p@1"] == pytest.approx(theirs["p@1"])
+    assert ranker.best_iteration_ == alone.best_iteration_
+
+
+def test_training_data_evaluated_twice_and_by_other_queries(client, spread):
+    dX, dy, dq, *_ = spread
+    one_each = da.arange(len(DATA.labels), chunks=dX.chunks[:1])
+    fit = functools.partial(
+        lp.DaskLGBMRanker(objective=lp.LambdaRank("map"), n_estimators=2, client=client, verbose=-1).fit, dX, dy, qid=dq
+    )
+    ranker = fit(eval_set=[(dX, dy)] * 3, eval_qid=[dq, dq, one_each], eval_init_score=[None, None, dy * 0.0])
+    found = ranker.evals_result_
+    assert found["valid_0"] == found["valid_1"]
+    assert ranker.best_score_["valid_0"] == ranker.best_score_["valid_1"] != {}
+    assert found["valid_2"]["map"] == [1.0, 1.0] != found["valid_0"]["map"]
+    for wrong, message in [
+        ({"eval_y": dy}, "eval_X, eval_y: expected as many"),
+        ({"eval_X": dX}, "eval_X, eval_y: expected as many"),
+        ({"eval_X": (dX, dX), "eval_y": (dy,)}, "eval_X, eval_y: expected as many"),
+        ({"eval_X": dX, "eval_y": dy, "eval_set": [(dX, dy)]}, "got both"),
+        ({"group": dq}, "qid and group: expected one"),
+    ]:
+        with pytest.raises(lp.LambdaplugError, match=message):
+            fit(**wrong)
+
+
+def test_large_ids_beside_an_empty_partition():
+    ids = 2**60 + np.arange(8) // 2
+    checks = importlib.import_module("lambdaplug.hosts.dask_checks")
+    looks = [checks.look(np.zeros((len(one), 1)), np.zeros(len(one)), one, None, {}) for one in (ids, np.empty(0))]
+    checks.check(looks)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_what_train_takes_and_refuses(client, spread, host):
+    dX, dy, dq, *_ = spread
+    train = functools.partial(lp.dask.train, client, data=(dX, dy, dq), num_boost_round=2, host=host)
+    word = {"xgboost": "eval_metric", "lightgbm": "metric"}[host]
+    evals = [((dX, dy, dq), "train")]
+    params = {**PARAMETERS[host], "application": "regression"} if host == "lightgbm" else PARAMETERS[host]
+    named = train({**params, word: lp.metric("mrr")}, objective=lp.LambdaRank("map"), evals=evals)
+    assert list(named["history"]["train"]) == ["mrr"]
+    assert splits(named["booster"])[0] == splits(DATA.train(host, lp.LambdaRank("map"), 2))[0]
+    for option, instead in (("obj", "objective="), ("custom_metric", "metric=")):
+        with pytest.raises(lp.LambdaplugError, match=f"{option}: expected {instead}"):
+            train({}, **{option: lp.LambdaRank("map")})
+    recorder = lp.record(DATA.X, DATA.labels, DATA.group, lp.analysis.TopLabels(3))
+    with pytest.raises(lp.LambdaplugError, match=r"lp\.record follows a training on one machine"):
+        train(PARAMETERS[host], objective=lp.LambdaRank("map"), callbacks=[recorder])
+
+
+class Bare(lp.LambdaRank):
+    """Raises where its rows come with further columns."""
+
+    def __call__(self, scores, data, *rest):
+        known = importlib.import_module("lambdaplug.hosts.sharing").share().rows
+        labels = data.get_label()
+        assert not [rows for rows in known if rows.columns and np.array_equal(rows.labels, labels)], "not its own"
+        return super().__call__(scores, data, *rest)
+
+
+def test_a_metrics_column_is_not_the_training_datas(client, spread):
+    dX, dy, dq, dclicks, _ = spread
+    trained = lp.dask.train(
+        *(client, PARAMETERS["xgboost"], (dX, dy, dq), Bare("map"), 2),
+        evals=[((dX, 4 - dy, dq), "valid")],  # partitions of the same lengths
+        metric=lp.metric("mrr", labels=dclicks),
+    )
+    assert len(trained["history"]["valid"]["mrr"]) == 2
 
 
 def test_sparse_matrices_of_any_kind_are_laid_out():

@@ -36,14 +36,14 @@ def train(
     Parameters
     ----------
     client: a ``distributed.Client``.
-    params: the host's parameters.
+    params: the host's parameters; an objective or a metric of lambdaplug's may be among them.
     data: ``(dX, dy, dq)``, as ``partition_by_query`` returns them; for XGBoost a DaskDMatrix or DaskQuantileDMatrix too.
     objective: lambdaplug's, with ``labels=`` a Dask column where it has one; or the host's word; default what params say.
     num_boost_round: default the host's own.
     evals: pairs of (data, name).
     metric: ``lp.metric(...)``, exact over the workers; default the measure trained for.
-    early_stopping_rounds: stop after so many rounds in which no metric of any of evals (XGBoost: the last of the last)
-        was better than before.
+    early_stopping_rounds: stop as soon as the last metric of the last of evals (LightGBM: any one metric of any of evals
+        but the training data) has not been better for so many rounds.
     callbacks: the host's; the one that a schedule needs is added.
     host: ``"xgboost"`` or ``"lightgbm"``.
     options: what else ``xgboost.dask.train`` or ``lightgbm.DaskLGBMRanker.fit`` takes.
@@ -55,6 +55,13 @@ def train(
         parameters["objective"], objective = objective, None
     if objective is not None and not isinstance(objective, Objective):
         raise LambdaplugError(f"objective: expected lambdaplug's, such as lp.LambdaRank('map'), got {objective!r}.")
+    for word, instead in (("obj", "objective"), ("custom_metric", "metric")):
+        if word in options:
+            raise LambdaplugError(f"{word}: expected {instead}= here, which takes lambdaplug's.")
+    for name in ("eval_metric", "metric"):
+        if isinstance(parameters.get(name), Metric):
+            found = parameters.pop(name)
+            metric = found if metric is None else metric
     if metric is not None and not isinstance(metric, Metric):
         raise LambdaplugError(f"metric: expected lp.metric('ndcg@10'), got {metric!r}.")
     named = any(parameters.get(name) for name in ("eval_metric", "metric", "metrics", "metric_types"))

@@ -16,18 +16,21 @@ from ..objectives.mixture import Mixture
 from ..queries import Column, Labels
 from ..rows import one_a_query, sizes_of
 from .dask_layout import LAY_OUT, is_dask, known, like, parts_of, values_of, whole_rows
+from .recorder import Recorder
 
 __all__ = [
     "Columns",
     "Laid",
     "Look",
     "check",
+    "kind_of",
     "lay",
     "look",
     "lost",
     "measures_of",
     "refuse_async",
     "refuse_local_scales",
+    "refuse_recorders",
     "require",
 ]
 
@@ -76,7 +79,8 @@ def check(looks: Sequence[Look], unit: str = "partition") -> None:
                     f"{unit} {number} of X has {one.rows} rows, and {what}. All must be partitioned alike: "
                     "rechunk or repartition them together, or lay them out with lp.dask.partition_by_query(X, y, qid, ...)."
                 )
-    ids = np.concatenate([one.ids for one in looks])
+    filled = [one.ids for one in looks if len(one.ids)]  # an empty one may be of another type, and change the ids
+    ids = np.concatenate(filled) if filled else np.empty(0)
     where = np.repeat(np.arange(len(looks)), [len(one.ids) for one in looks])
     sizes = np.concatenate([one.sizes for one in looks]) if len(ids) else np.empty(0, np.int64)
     different, which, counts = np.unique(ids, return_inverse=True, return_counts=True)
@@ -116,7 +120,11 @@ def lay(client: Any, X: Any, y: Any, qid: Any = None, group: Any = None, **other
     """Have the workers look at a data set; refuse one that could not be trained on rightly."""
     if qid is None and group is None:
         raise LambdaplugError("no queries: a ranking objective needs to know which rows belong together. Pass qid=.")
-    named = {"y": y, "qid": qid, "group": None if qid is not None else group, **others}
+    if qid is not None and group is not None:
+        raise LambdaplugError(
+            "qid and group: expected one of them, got both. Pass qid=, which cannot be misaligned unnoticed."
+        )
+    named = {"y": y, "qid": qid, "group": group, **others}
     named = {name: one for name, one in named.items() if one is not None}
     for name, one in {"X": X, **named}.items():
         if not is_dask(one):
@@ -176,12 +184,16 @@ class Columns:
         """The highest labels of a column's partitions."""
         return {top for length, top in self.measured[source.name] if length} if isinstance(source, Column) else set()
 
-    def of(self, kept: Sequence[int], given: int, rows: Sequence[int]) -> dict[str, list[Any]]:
-        """Those whose partitions have the rows of these, by name."""
+    def of(
+        self, sources: Sequence[Labels], kept: Sequence[int], given: int, rows: Sequence[int]
+    ) -> dict[str, list[Any]]:
+        """Those of these sources whose partitions have the rows of these, by name."""
+        wanted = {source.name for source in sources if isinstance(source, Column)}
         return {
             name: [self.parts[name][i] for i in kept]
             for name, lengths in self.lengths.items()
-            if len(lengths) == given and sum(lengths) == sum(rows) and [lengths[i] for i in kept] == list(rows)
+            if name in wanted
+            and (len(lengths) == given and sum(lengths) == sum(rows) and [lengths[i] for i in kept] == list(rows))
         }
 
 
@@ -206,9 +218,22 @@ def lost(client: Any, before: set[str]) -> LambdaplugError | None:
     )
 
 
+def kind_of(data: Any) -> str:
+    """What was given for data, in words."""
+    return f"{type(data).__name__}{f' of {len(data)}' if isinstance(data, (tuple, list)) else ''}"
+
+
 def refuse_async(client: Any) -> None:
     if client.asynchronous:
         raise LambdaplugError("an asynchronous client: training waits for its workers. Use distributed.Client().")
+
+
+def refuse_recorders(callbacks: Sequence[Any] | None) -> None:
+    if any(isinstance(one, Recorder) for one in callbacks or ()):
+        raise LambdaplugError(
+            "callbacks: lp.record follows a training on one machine, and cannot be sent to workers. Leave it out; "
+            "lp.metric on evaluation sets reports every round here."
+        )
 
 
 def measures_of(what: Objective | Metric | None) -> list[tuple[Measure, Labels | None]]:

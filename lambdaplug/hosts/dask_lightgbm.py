@@ -23,11 +23,20 @@ from ..objectives import Objective
 from ..queries import Array, Labels, Queries, vector
 from ..rows import sizes_of
 from .callback import Callback, with_callback
-from .dask_checks import Columns, Laid, lay, measures_of, refuse_async, refuse_local_scales, require
+from .dask_checks import (
+    Columns,
+    Laid,
+    kind_of,
+    lay,
+    measures_of,
+    refuse_async,
+    refuse_local_scales,
+    refuse_recorders,
+    require,
+)
 from .dask_layout import array_of, like, values_of
 from .dask_network import ending, joined, leave
 from .lightgbm import LGBMRanker
-from .recorder import Recorder
 from .sharing import STAND_IN_WEIGHT, Rows, Share, is_stand_in, share, sharing
 
 __all__ = ["DaskLGBMRanker", "train"]
@@ -106,10 +115,12 @@ class _Shared:
 
 
 class Luggage(NamedTuple):
-    """What the workers are told: which further columns the labels' block of each data set has, and about the weights."""
+    """What the workers are told: which further columns the labels' block of each data set has, which evaluation sets are
+    the training data, and about the weights."""
 
     training: tuple[str, ...]
     evals: tuple[tuple[str, ...], ...]
+    same: tuple[bool, ...]
     uneven: bool
 
 
@@ -125,8 +136,7 @@ class _Agreement:
         self.stop: lgb.callback.EarlyStopException | None = None
 
     def join(self, callbacks: Sequence[Any]) -> list[Any]:
-        own = (Callback, Recorder)
-        foreign = [not isinstance(one, own) and type(one).__module__ != lgb.callback.__name__ for one in callbacks]
+        foreign = [not isinstance(one, Callback) and type(one).__module__ != lgb.callback.__name__ for one in callbacks]
         if not any(foreign):
             return list(callbacks)
         return [*(self._wrapped(one) if other else one for one, other in zip(callbacks, foreign, strict=True)), self]
@@ -184,7 +194,9 @@ class WorkerRanker(LGBMRanker):
         weights = list(kwargs.pop("eval_sample_weight", None) or [None] * len(given))
         scores = list(kwargs.pop("eval_init_score", None) or [None] * len(given))
         for i, ((one, block), names) in enumerate(zip(given, luggage.evals, strict=True)):
-            if one.shape[0]:
+            if luggage.same[i]:
+                sets.append((X, labels))  # the very objects, by which LightGBM knows its training data
+            elif one.shape[0]:
                 found, theirs = _unpack(block, groups[i], names)
                 shares.append(theirs)
                 sets.append((one, found))
@@ -200,6 +212,11 @@ class WorkerRanker(LGBMRanker):
         member.total(np.zeros(1))  # all are ready, so that none waits in vain for another's network
         with sharing(Share(tuple(shares), luggage.uneven, member.total)):
             super().fit(X, labels, **kwargs)
+        # Given as several evaluation sets, the training data are reported once, by the last of their names.
+        mine = [name for name, same in zip(kwargs.get("eval_names") or (), luggage.same, strict=False) if same]
+        for found in (self.evals_result_, self.best_score_):
+            for name in mine[:-1]:
+                found.setdefault(name, found.get(mine[-1], {}))
 
 
 def _unpack(block: npt.NDArray[Any], group: Any, names: Sequence[str]) -> tuple[Array, Rows]:
@@ -266,6 +283,18 @@ class _Packed:
         }
 
 
+def _zipped(eval_set: Any, eval_X: Any, eval_y: Any) -> list[tuple[Any, Any]]:
+    """eval_X and eval_y as eval_set; each is one collection or a tuple of them."""
+    if eval_set is not None:
+        raise LambdaplugError("eval_set: expected it, or eval_X and eval_y; got both.")
+    rows, labels = (() if one is None else one if isinstance(one, tuple) else (one,) for one in (eval_X, eval_y))
+    if len(rows) != len(labels):
+        raise LambdaplugError(
+            f"eval_X, eval_y: expected as many of the one as of the other, got {len(rows)} and {len(labels)}."
+        )
+    return list(zip(rows, labels, strict=True))
+
+
 def _values(part: Any) -> Array:
     return vector(part, "weight")
 
@@ -305,9 +334,9 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
     ) -> "DaskLGBMRanker":
         client = lgb.dask._get_dask_client(self.client)
         refuse_async(client)
-        if eval_X is not None:
-            pair = (eval_X, eval_y)
-            eval_set = list(zip(*pair, strict=True)) if isinstance(eval_X, tuple) else [pair]
+        refuse_recorders(callbacks)
+        if eval_X is not None or eval_y is not None:
+            eval_set = _zipped(eval_set, eval_X, eval_y)
         sets = list(eval_set or [])
         several = {"eval_qid": eval_qid, "eval_group": eval_group, "eval_sample_weight": eval_sample_weight}
         lists = {
@@ -329,7 +358,10 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
             and labels is y
             and all(
                 lists[f"eval_{name}"][i] is None or lists[f"eval_{name}"][i] is given
-                for name, given in (("sample_weight", sample_weight), ("init_score", init_score))
+                for name, given in (
+                    *(("qid", qid), ("group", group)),
+                    *(("sample_weight", sample_weight), ("init_score", init_score)),
+                )
             )
             for i, (one, labels) in enumerate(sets)
         ]
@@ -350,24 +382,25 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
         refuse_local_scales(measures_of(objective), laid.looks, columns)
         for other in others:
             refuse_local_scales([one for metric in ours for one in measures_of(metric)], other.looks, columns)
-        fitting = [columns.of(one.kept, one.given, one.rows) for one in (laid, *others)]
+        wanted = [[*sources, *(further if any(same) else ())], *[further] * len(others)]
+        fitting = [
+            columns.of(some, one.kept, one.given, one.rows) for some, one in zip(wanted, (laid, *others), strict=True)
+        ]
         require(columns, sources, fitting[:1], "the training data")
         require(columns, further, fitting[1:], "any of eval_set")
 
         packed = _Packed(laid, fitting[0])
         evals = [packed if same[i] else _Packed(one, fitting[1 + i], len(laid.rows)) for i, one in enumerate(others)]
         for name in _FURTHER:
-            with_it = [
-                name in one.further and (name == "init_score" or lists[f"eval_{name}"][i] is not None)
-                for i, one in enumerate(evals)
-            ]
-            if any(with_it):
-                if not all(with_it):
+            some = lists[f"eval_{name}"]
+            if any(one is not None for one in some):
+                lacking = [i for i, one in enumerate(some) if one is None and not same[i]]
+                if lacking:
                     raise LambdaplugError(
-                        f"eval_{name}: expected one for every evaluation set, or none; number {with_it.index(False)} has "
-                        "none."
+                        f"eval_{name}: expected one for every evaluation set, or none; number {lacking[0]} has none."
                     )
-                kwargs[f"eval_{name}"] = [one.further[name] for one in evals]
+                # Of the training data it is not read, and yet there must be one.
+                kwargs[f"eval_{name}"] = [one.further.get(name, one.group) for one in evals]
         paired = "eval_X" in inspect.signature(lgb.DaskLGBMRanker.fit).parameters
         given: Any = self.objective
         hub, training = client.submit(Hub, actor=True, pure=False), uuid.uuid4().hex
@@ -378,7 +411,7 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
                     X=packed.X,
                     y=packed.y,
                     group=packed.group,
-                    eval_names=eval_names,
+                    eval_names=eval_names or [f"valid_{i}" for i in range(len(sets))] or None,
                     eval_group=[one.group for one in evals] or None,
                     eval_metric=metrics or None,
                     eval_at=eval_at,
@@ -386,7 +419,10 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
                     hub=hub,
                     training=training,
                     luggage=Luggage(
-                        packed.names, tuple(one.names for one in evals), any(one.uneven for one in laid.looks)
+                        packed.names,
+                        tuple(one.names for one in evals),
+                        tuple(same),
+                        any(one.uneven for one in laid.looks),
                     ),
                     **_evaluation([(one.X, one.y) for one in evals], paired),
                     **packed.further,
@@ -474,10 +510,13 @@ def train(
         if not isinstance(one, (tuple, list)) or len(one) != 3:
             raise LambdaplugError(
                 "data: for LightGBM expected (dX, dy, dq), as lp.dask.partition_by_query returns them; got "
-                f"{type(one).__name__}."
+                f"{kind_of(one)}."
             )
     if objective is not None:
         params = {**params, "objective": objective}
+    if "objective" in params:  # LightGBM's estimators would prefer another name of it
+        others = lgb.basic._ConfigAliases.get("objective") - {"objective"}
+        params = {name: value for name, value in params.items() if name not in others}
     if early_stopping_rounds is not None:
         callbacks = [*(callbacks or []), lgb.early_stopping(early_stopping_rounds, verbose=False)]
     X, y, qid = data

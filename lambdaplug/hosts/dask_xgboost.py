@@ -24,16 +24,17 @@ from .dask_checks import (
     Laid,
     Look,
     check,
+    kind_of,
     lay,
     look,
     lost,
     measures_of,
     refuse_async,
     refuse_local_scales,
+    refuse_recorders,
     require,
 )
 from .dask_layout import array_of, values_of
-from .recorder import Recorder
 from .sharing import Rows, Share, sharing
 from .xgboost import metrics_of, plain_parameters
 
@@ -117,7 +118,7 @@ class _Together(xgb.callback.TrainingCallback):  # type: ignore[misc]
 _KNOWN_CALLBACKS = (
     *(xgb.callback.EarlyStopping, xgb.callback.EvaluationMonitor),
     *(xgb.callback.LearningRateScheduler, xgb.callback.TrainingCheckPoint),
-    *(Callback, Recorder),
+    Callback,
 )
 
 
@@ -185,6 +186,11 @@ def _seen(parts: list[dict[str, Any]]) -> tuple[list[int], Look, bool]:
 
 
 def _given(client: Any, matrix: Any) -> _Matrix:
+    gone = sorted(set(matrix.worker_map) - set(client.ncores()))
+    if gone:  # nobody else would run what is sent to them
+        raise LambdaplugError(
+            f"the DaskDMatrix: some of its rows were on workers that are gone: {', '.join(gone[:3])}. Build it again."
+        )
     found = client.gather(
         [client.submit(_seen, parts, workers=[address], pure=False) for address, parts in matrix.worker_map.items()]
     )
@@ -216,6 +222,7 @@ def train(
 ) -> dict[str, Any]:
     """``xgboost.dask.train`` of checked data. ``others`` has further columns of the DMatrix, such as base_margin."""
     refuse_async(client)
+    refuse_recorders(callbacks)
     params = dict(params)
     if objective is not None:
         params["objective"] = "rank:ndcg"
@@ -223,17 +230,18 @@ def train(
             params.setdefault("disable_default_eval_metric", 1)
     quantile = params.get("tree_method") in (None, "auto", "hist") and params.get("booster") != "gblinear"
     built = {"max_bin": params.get("max_bin"), **(matrix_options or {})}
-    known: list[tuple[Any, _Matrix]] = []
+    known: list[tuple[tuple[Any, ...], _Matrix]] = []
 
     def matrix_of(one: Any, reference: Any, besides: dict[str, Any]) -> _Matrix:
+        given = (*_triple(one), *besides.values())
         for before, matrix in known:
-            if one is before or (not isinstance(one, dxgb.DaskDMatrix) and all(map(_same, one, _triple(before)))):
+            if len(given) == len(before) and all(map(_same, given, before)):
                 return matrix
         if isinstance(one, dxgb.DaskDMatrix):
             made = _given(client, one)
         else:
             made = _built(client, _triple(one), quantile, reference, besides, built)
-        known.append((one, made))
+        known.append((given, made))
         return made
 
     dtrain = matrix_of(data, None, others or {})
@@ -246,7 +254,10 @@ def train(
     refuse_local_scales(measures_of(objective), dtrain.looks, columns)
     for one in sets:
         refuse_local_scales(measures_of(metric), one.looks, columns)
-    fitting = {id(one): columns.of(one.kept, one.given, one.rows) for one in [dtrain, *sets]}
+    wanted = {
+        id(one): [*(sources if one is dtrain else ()), *(further if one in sets else ())] for one in [dtrain, *sets]
+    }
+    fitting = {id(one): columns.of(wanted[id(one)], one.kept, one.given, one.rows) for one in [dtrain, *sets]}
     require(columns, sources, [fitting[id(dtrain)]], "the training data")
     require(columns, further, [fitting[id(one)] for one in sets], "any of evals")
 
@@ -271,7 +282,9 @@ def train(
                 one.deposit(training, fitting[id(one)])
         return _connected(run)
     except xgb.core.XGBoostError as error:
-        failed = [reason for reasons in client.run(_withdraw, training).values() for reason in reasons]
+        failed = [
+            reason for reasons in client.run(_withdraw, training, on_error="ignore").values() for reason in reasons
+        ]
         if failed:
             raise LambdaplugError(failed[0]) from error
         gone = lost(client, workers)
@@ -279,7 +292,7 @@ def train(
             raise gone from error
         raise
     finally:
-        client.run(_withdraw, training)
+        client.run(_withdraw, training, on_error="ignore")
 
 
 def _connected(run: Callable[[], Any], attempts: int = 3) -> dict[str, Any]:
@@ -303,7 +316,7 @@ def _triple(data: Any) -> tuple[Any, Any, Any]:
     if not isinstance(data, (tuple, list)) or len(data) != 3:
         raise LambdaplugError(
             "data: expected (dX, dy, dq), as lp.dask.partition_by_query returns them, or a DaskDMatrix with qid; got "
-            f"{type(data).__name__}."
+            f"{kind_of(data)}."
         )
     return data[0], data[1], data[2]
 
