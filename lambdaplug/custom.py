@@ -5,10 +5,10 @@ same captured values) are made one object when a measure is built, so that measu
 compiled once a process however often they arrive from another one.
 """
 
+import enum
 import functools
 import hashlib
 import inspect
-import itertools
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -389,53 +389,85 @@ def _swapping(call: Function) -> PairDelta:
 
 CONSTANT_MODULES = {"builtins", "cmath", "math", "numba", "numpy", "operator", "scipy"}
 _KNOWN: dict[bytes, Function] = {}
-_UNIQUE = itertools.count()
+_HELD: dict[int, Any] = {}  # everything taken by its id, which is nobody else's while it lives
 
 
 def _one_of_equals(function: Function) -> Function:
     """The first function seen that is equal to this one, by its code and everything it refers to."""
+    digest = _digest(function)
+    found = _KNOWN.get(digest)
+    if found is None or (found is not function and _digest(found) != digest):  # it refers to what has changed since
+        if isinstance(function, types.FunctionType) and id(function) in _HELD:
+            # Something that it refers to has changed, and what was compiled for it has not: a new function from now on.
+            function = copied(function)
+        found = _KNOWN[digest] = _HELD[id(function)] = function
+    return found
+
+
+def _digest(function: Function) -> bytes:
     digest = hashlib.sha256()
     for piece in _description(function, []):
         digest.update(f"{len(piece)}:{piece}".encode())
-    found = _KNOWN.get(digest.digest())
-    if found is None:
-        if any(function is known for known in _KNOWN.values()):
-            # Something that it refers to has changed, and what was compiled for it has not: a new function from now on.
-            function = copied(function)
-        found = _KNOWN[digest.digest()] = function
-    return found
+    return digest.digest()
 
 
 def _description(thing: Any, within: list[Any]) -> Iterator[str]:
     thing = getattr(thing, "py_func", thing)
-    yield type(thing).__name__
+    kind, deeper = type(thing), [*within, thing]
+    yield kind.__name__
     if any(thing is outer for outer in within):
         yield "itself"
     elif isinstance(thing, types.FunctionType):
-        deeper = [*within, thing]
         yield f"{thing.__module__}.{thing.__qualname__}"
         yield from _description(thing.__code__, deeper)
         yield from _description((thing.__defaults__, tuple((thing.__kwdefaults__ or {}).items())), deeper)
         for cell in thing.__closure__ or ():
-            yield from _description(cell.cell_contents, deeper)
+            yield from _description(_inside(cell), deeper)
         yield from _described(thing.__globals__, _names(thing.__code__), deeper)
     elif isinstance(thing, types.CodeType):
         yield thing.co_code.hex()
         yield from _description((thing.co_names, thing.co_varnames, thing.co_freevars, thing.co_consts), within)
     elif isinstance(thing, types.ModuleType):
         yield thing.__name__
+    elif isinstance(thing, enum.Enum):
+        yield from _description((kind, thing.name, thing.value), deeper)
     elif isinstance(thing, (tuple, list)):
+        if kind not in (tuple, list):
+            yield from _description(kind, deeper)
         yield str(len(thing))
         for part in thing:
-            yield from _description(part, within)
+            yield from _description(part, deeper)
+    elif kind is dict:
+        yield from _description(tuple(thing.items()), deeper)
+    elif kind in (set, frozenset):
+        yield from sorted(repr(list(_description(part, deeper))) for part in thing)
+    elif kind is slice:
+        yield from _description((thing.start, thing.stop, thing.step), deeper)
     elif isinstance(thing, np.ndarray) and thing.dtype != object:
         yield f"{thing.dtype}{thing.shape}{hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()}"
-    elif thing is None or isinstance(thing, (bool, int, float, complex, str, bytes, np.generic)):
+    elif thing is None or isinstance(thing, (bool, int, float, complex, str, bytes, range, np.generic)):
         yield repr(thing)
-    elif isinstance(thing, (types.BuiltinFunctionType, np.ufunc, type)):
+    elif isinstance(thing, enum.EnumMeta):
+        yield f"{thing.__module__}.{thing.__qualname__}"
+        members: dict[str, enum.Enum] = dict(thing.__members__)
+        yield from _description([(name, member.value) for name, member in members.items()], deeper)
+    elif kind is functools.partial:
+        yield from _description((thing.func, thing.args, thing.keywords), deeper)
+    elif isinstance(thing, types.MethodType):
+        yield from _description((thing.__func__, thing.__self__), deeper)
+    elif isinstance(thing, (types.BuiltinFunctionType, types.MethodWrapperType)):
         yield f"{getattr(thing, '__module__', '')}.{thing.__name__}"
+        yield from _description(thing.__self__, deeper)
     else:
-        yield f"unlike any other {next(_UNIQUE)}"
+        _HELD[id(thing)] = thing
+        yield f"this one {id(thing)}"
+
+
+def _inside(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing yet
+        return cell
 
 
 def _described(things: dict[str, Any], names: list[str], within: list[Any]) -> Iterator[str]:

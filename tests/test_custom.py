@@ -1,6 +1,9 @@
 """Measures of the user's own: values, deltas, what they refuse, and their way into other processes."""
 
 import copy
+import dataclasses
+import enum
+import functools
 import os
 import pickle
 import subprocess
@@ -351,6 +354,66 @@ def test_functions_are_equal_by_what_they_compute():
     assert tables[0] == tables[1] != tables[2]
     changed = lp.custom("price", made("def value(labels):\n    return 2.0 * labels[0] + 1"))
     assert lp.evaluate(changed, [5], [0], [1]) == {"price": 11.0}
+
+
+def scaled(factor, label):
+    return factor * label
+
+
+class Priced:
+    def __init__(self, price):
+        self.price = price
+
+    def __call__(self, label):
+        return self.price * label
+
+    def named(self, label):
+        return self.price * label
+
+
+def test_gains_are_any_callable():
+    def measured(gain):
+        measure = lp.custom("revenue@3", revenue, gain=gain)
+        assert copy.copy(measure) == measure != dataclasses.replace(measure, k=2)
+        return measure, lp.evaluate(measure, [2, 1], [2, 1], [2])["revenue@3"]
+
+    two, five = Priced(2.0), Priced(5.0)
+    for make, price, other in [
+        (lambda factor: {1: factor, 2: 2 * factor}.get, 2.0, 5.0),
+        (lambda factor: functools.partial(scaled, factor), 2.0, 5.0),
+        (lambda instance: instance, two, five),
+        (lambda instance: instance.named, two, five),
+    ]:
+        (one, first), (differs, second), (same, third) = (measured(make(one)) for one in (price, other, price))
+        assert [first, second, third] == [6.0, 15.0, 6.0]
+        assert one == same != differs
+        if price is not two:
+            assert pickle.loads(pickle.dumps(one.gain)) is not one.gain
+            assert pickle.loads(pickle.dumps(one)) == copy.deepcopy(one) == one
+    table = {1: 1.0, 2: 3.0}
+    before = dict(table)
+    measured(table.get)
+    table[2] = 7.0
+    assert measured(before.get)[1] == 4.0
+
+
+ENUM = """
+class Grade(enum.IntEnum):
+    GOOD = {}
+def value(labels):
+    return 1.0 if int(labels[0]) >= Grade.GOOD else 0.0
+"""
+
+
+def test_a_class_defined_again_is_another():
+    found = []
+    for good in (1, 2, 1):
+        space = {"enum": enum}
+        exec(ENUM.format(good), space)
+        measure = lp.custom("good", space["value"])
+        found.append((measure, lp.evaluate(measure, [1], [0], [1])["good"]))
+    assert [value for _, value in found] == [1.0, 0.0, 1.0]
+    assert found[0][0] == found[2][0] != found[1][0]
 
 
 SCRIPT = """
