@@ -127,6 +127,27 @@ def test_query_ids_may_be_text(tmp_path, monkeypatch, size):
             save_letor(path, RankingData(*lp.data.cubic(queries=1, documents=2, features=2), np.array([wrong])))
 
 
+def test_numbers_among_ids_of_text_stay_as_they_stand(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK_BYTES", 64)
+    lines = [*(f"1 qid:007 1:{i}" for i in range(8)), *["# nothing"] * 20, *["0 qid:A 1:1"] * 3, *["0 qid:7 1:1"] * 9]
+    path = write(tmp_path / "mixed.txt", "\n".join(lines))
+    found = load_letor([path, write(tmp_path / "empty.txt", "# nothing\n")])
+    assert found.query_ids.tolist() == ["007", "A", "7"]
+    assert found.group.tolist() == [8, 3, 9]
+    assert found.X[:8, 0].tolist() == list(range(8))
+    named = write(tmp_path / "named.txt", "0 qid:A 1:1\n")
+    assert load_letor([write(tmp_path / "empty.txt", "# nothing\n"), named]).query_ids.tolist() == ["A"]
+
+
+def test_ids_that_would_load_as_one_query_are_refused(tmp_path):
+    data = lp.data.cubic(queries=3, documents=2, features=2)
+    for ids in (["7", "07", "8"], [3, 4, 3], ["a", "b", "b"]):
+        with pytest.raises(lp.LambdaplugError, match=r"another query id for each query, got '(07|3|b)' again"):
+            save_letor(tmp_path / "a.txt", RankingData(*data, np.array(ids)))
+    save_letor(tmp_path / "a.txt", RankingData(*data, np.array(["7", "07", "a"])))
+    assert load_letor(tmp_path / "a.txt").query_ids.tolist() == ["7", "07", "a"]
+
+
 @pytest.fixture
 def small_chunks(monkeypatch):
     monkeypatch.setattr(module, "CHUNK_BYTES", 300)

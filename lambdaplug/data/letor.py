@@ -34,6 +34,7 @@ FilePath: TypeAlias = str | os.PathLike[str]
 CHUNK_BYTES = 1 << 24
 LARGE_BYTES = 50 << 20  # from here on a progress bar is worth its lines
 QUERY_ID = re.compile(rb"^([^#\n]*?[ \t])qid:([^\s#]+)", re.MULTILINE | re.IGNORECASE)
+WHOLE = re.compile(rb"-?[0-9]{1,18}")
 MOST_FEATURES = 100_000  # a larger id is a mistake more often than a feature: the table has a column for each
 
 
@@ -268,13 +269,31 @@ def _bar(paths: Sequence[Path], progress: bool | None) -> Any:
 
 def _load(paths: list[Path], features: int | None, missing: float, sort: bool, progress: bool | None) -> RankingData:
     bar = _bar(paths, progress)
-    reader = _Reader(paths, bar.update if bar is not None else lambda _: None)
+    try:
+        reader = _Reader(paths, bar.update if bar is not None else lambda _: None)
+        pieces = _pieces(reader, features, missing, named=False)
+    finally:
+        if bar is not None:
+            bar.close()
+    if reader.names and not all(piece.named or not len(piece.labels) for piece in pieces):
+        # Every id is a text, then: the numbers among them are read once more, as they stand.
+        pieces.clear()
+        for path in paths:
+            if not path.is_file():
+                raise LambdaplugError(f"load_letor: {path} has query ids of text and must be a file, to be read twice.")
+        reader = _Reader(paths, lambda _: None)
+        pieces = _pieces(reader, features, missing, named=True)
+    return _joined(pieces, paths, features, sort, reader.names)
+
+
+def _pieces(reader: _Reader, features: int | None, missing: float, named: bool) -> list[_Table]:
+    """All chunks in order; ``named``: query ids are text, also where all of a chunk are numbers."""
     tables: dict[int, _Table] = {}
     faults: dict[int, LambdaplugError] = {}
 
     def work(_: Callable[[], int | None]) -> None:
         while (chunk := reader.next()) is not None:
-            table = _parse(chunk, features, missing, reader)
+            table = _parse(chunk, features, missing, reader, named)
             if isinstance(table, LambdaplugError):
                 faults[chunk.number] = table
                 reader.failed = True
@@ -286,23 +305,16 @@ def _load(paths: list[Path], features: int | None, missing: float, sort: bool, p
         run_tasks(work, range(threads), threads)
     finally:
         reader.close()
-        if bar is not None:
-            bar.close()
     if faults:  # chunks are handed out in order, so the first fault of the files is among them
         raise faults[min(faults)]
-    pieces = [tables.pop(number) for number in sorted(tables)]
-    if any(piece.named for piece in pieces):  # then every id is a text
-        for place, piece in enumerate(pieces):
-            if not piece.named:
-                ids, which = np.unique(piece.qid, return_inverse=True)
-                names = np.array([reader.number(b"%d" % name) for name in ids.tolist()])
-                pieces[place] = piece._replace(qid=names[which])
-    return _joined(pieces, paths, features, sort, reader.names)
+    return [tables.pop(number) for number in sorted(tables)]
 
 
 def _parse(
-    chunk: _Chunk, features: int | None, missing: float, reader: _Reader, named: bool = False
+    chunk: _Chunk, features: int | None, missing: float, reader: _Reader, named: bool
 ) -> "_Table | LambdaplugError":
+    if named:
+        chunk = chunk._replace(text=reader.numbered(chunk.text))
     text = np.frombuffer(chunk.text, dtype=np.uint8)
     lines = chunk.text.count(b"\n")
     labels, qid = np.empty(lines, dtype=np.float32), np.empty(lines, dtype=np.int64)
@@ -320,12 +332,13 @@ def _parse(
             limit = f"features={features}" if features is not None else f"{MOST_FEATURES}, unless features= says more"
             return LambdaplugError(f"{chunk.file}, line {line}: expected feature ids up to {limit}; got {wide}.")
         old = X
-        reader.width = max(reader.width, min(max(wide, 2 * X.shape[1]), MOST_FEATURES))
-        X = np.empty((lines, reader.width), dtype=np.float32)
+        width = max(reader.width, min(max(wide, 2 * X.shape[1]), MOST_FEATURES))
+        reader.width = width  # which another thread may change at once
+        X = np.empty((lines, width), dtype=np.float32)
         X[:row, : old.shape[1]] = old[:row]
         X[:row, old.shape[1] :] = missing
     if status == LETOR_QUERY and not named:
-        return _parse(chunk._replace(text=reader.numbered(chunk.text)), features, missing, reader, named=True)
+        return _parse(chunk, features, missing, reader, named=True)
     if status:
         word = chunk.text[at : at + 200].split(b"\n")[0].split()
         got = repr(word[0].decode("utf-8", "replace")[:40]) if word else "the end of the line"
@@ -426,5 +439,12 @@ def _words(ids: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     for word in words:
         if not word or b"#" in word or b"\0" in word or len(word.split()) != 1 or word != word.strip():
             raise LambdaplugError(f"save_letor: expected query ids without blanks and '#', got {word.decode()!r}.")
+    # As they are read, numbers if all are.
+    read: list[Any] = list(map(int, words)) if all(WHOLE.fullmatch(word) for word in words) else words
+    seen = set()
+    for word, name in zip(words, read, strict=True):
+        if name in seen:
+            raise LambdaplugError(f"save_letor: expected another query id for each query, got {word.decode()!r} again.")
+        seen.add(name)
     table = np.array(words, dtype=bytes)
     return table.view(np.uint8).reshape(len(words), table.dtype.itemsize)
