@@ -107,7 +107,12 @@ class Custom(Measure):
     def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
         try:
             return super().run(kernel, *arguments)
-        except ArithmeticError:
+        except ArithmeticError as error:
+            if self.rows is None or type(error) is not ArithmeticError:
+                raise LambdaplugError(
+                    f"{self!r}: one of its functions fails: {type(error).__name__}: {error}. It must give a number for "
+                    "every order of the labels."
+                ) from None
             raise LambdaplugError(
                 f"{self!r}: rows= must give one finite number a document, for every order of the labels. It gave another "
                 "number of them, or one that is not finite."
@@ -237,17 +242,19 @@ def _try(measure: Custom) -> None:
                     f"{measure!r}: {called.__name__} must return a number, it returned {result!r} for labels {labels}."
                 )
     what = f"custom {measure.name!r}"
-    try_compiling(function, 0, what)
+    try_compiling(function, 0, what, number=True)
     if measure.rows is not None:
         try_compiling(measure.rows, 0, what)
     if delta is not None:
-        try_compiling(delta, 2, what, None if prepare is None else try_compiling(prepare, 0, what))
+        try_compiling(delta, 2, what, None if prepare is None else try_compiling(prepare, 0, what), number=True)
 
 
 def _try_rows(measure: Custom, labels: npt.NDArray[Any]) -> None:
     found = _call(measure, cast(Function, measure.rows), (labels,))
     rows = found if isinstance(found, tuple) else (found,)
-    if len(rows) > 3 or not all(isinstance(row, np.ndarray) and row.shape == labels.shape for row in rows):
+    if (found is rows and len(rows) not in (2, 3)) or not all(
+        isinstance(row, np.ndarray) and row.shape == labels.shape for row in rows
+    ):
         raise LambdaplugError(
             f"{measure!r}: rows= must return one array, (upper, lower) or (upper, lower, scale), each with one entry a "
             f"document; it returned {found!r} for labels {labels}."
@@ -268,7 +275,8 @@ def _call(measure: Custom, function: Function, arguments: tuple[Any, ...]) -> An
 
 
 # --- as the kernels want them ------------------------------------------------------------------------------------
-# Functions made here close over the user's, so their kernels are compiled anew in every process.
+# Functions made here close over the user's, so their kernels are compiled anew in every process. 1.0 * is float() that
+# Numba has for a bool, too.
 
 
 @functools.cache
@@ -276,7 +284,7 @@ def _value_of(function: Function) -> Function:
     call = foreign(function, checked=True)
 
     def value(gain: Any, discount: Any, k: int) -> float:
-        return float(call(gain)) if len(gain) > 0 else 0.0
+        return 1.0 * call(gain) if len(gain) > 0 else 0.0
 
     return value
 
@@ -290,7 +298,7 @@ def _ideal_of(function: Function) -> Function:
     call = foreign(function, checked=True)
 
     def norm(gain: Any, discount: Any, k: int) -> float:
-        ideal = float(call(gain)) if len(gain) > 0 else 0.0
+        ideal = 1.0 * call(gain) if len(gain) > 0 else 0.0
         return 0.0 if ideal <= 0.0 else 1.0 / ideal if np.isfinite(ideal) else np.nan
 
     return norm
@@ -300,7 +308,7 @@ def _ideal_of(function: Function) -> Function:
 def _row_count(rows: Function) -> int:
     """How many arrays a user's ``rows`` returns."""
     with np.errstate(all="ignore"):
-        found = rows(np.zeros(1))
+        found = rows(np.ones(1))  # as it was tried before
     return len(found) if isinstance(found, tuple) else 1
 
 
@@ -355,8 +363,8 @@ def _pair_delta(function: Function, delta: Function | None, prepare: Function | 
         def begin_nothing(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> float:
             return 0.0
 
-        def pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-            return float(changed(frozen, i, j))
+        def pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
+            return 1.0 * changed(frozen, i, j)
 
         return PairDelta(begin_nothing, pair)
     prepared = foreign(prepare, checked=True)
@@ -364,8 +372,8 @@ def _pair_delta(function: Function, delta: Function | None, prepare: Function | 
     def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
         return prepared(frozen)
 
-    def prepared_pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-        return float(changed(frozen, i, j, state))
+    def prepared_pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
+        return 1.0 * changed(frozen, i, j, state)
 
     return PairDelta(begin, prepared_pair)
 
@@ -373,14 +381,14 @@ def _pair_delta(function: Function, delta: Function | None, prepare: Function | 
 def _swapping(call: Function) -> PairDelta:
     """The delta by doing it: exchange the two labels, measure, put them back."""
 
-    def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> float:
-        return float(call(frozen))
+    def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+        return 1.0 * call(frozen)
 
     def delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
         ranked[i], ranked[j] = ranked[j], ranked[i]
-        after = float(call(frozen))
+        after = 1.0 * call(frozen)
         ranked[i], ranked[j] = ranked[j], ranked[i]
-        return change(after, float(state))
+        return change(after, state)
 
     return PairDelta(begin, delta, costly=True)
 

@@ -179,7 +179,7 @@ def per_query_values(
                 if ties == "stable":
                     kind.run(value_kernel(kind.value), gain, discount, k, *rows, out)
                 else:
-                    tied[kind](gain, ranked, ties != "worst", discount, k, *rows, ends, out)
+                    kind.run(tied[kind], gain, ranked, ties != "worst", discount, k, *rows, ends, out)
 
     run_tasks(work, queries.tasks(1, threads=threads), threads)
     for kind, p, value in zip(measures, prepared, values, strict=True):

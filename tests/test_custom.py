@@ -13,6 +13,7 @@ from pathlib import Path
 
 import cloudpickle
 import lightgbm as lgb
+import numba
 import numpy as np
 import oracle
 import pytest
@@ -290,8 +291,9 @@ def test_indices_out_of_range_are_an_error():
 
     measure = lp.custom("table", looked_up, delta=looked_up_delta)
     assert lp.evaluate(measure, [1, 0], [1, 0], [2]) == {"table": 1.0}
-    with pytest.raises(lp.LambdaplugError, match="reads beyond the end"):
-        lp.evaluate(measure, [2, 0], [1, 0], [2])
+    for ties in ("stable", "worst", "best"):
+        with pytest.raises(lp.LambdaplugError, match="reads beyond the end"):
+            lp.evaluate(measure, [2, 0], [1, 0], [2], ties=ties)
     with pytest.raises(lp.LambdaplugError, match="reads beyond the end"):
         lp.verify(measure)
     assert lp.verify(measure, labels=[0, 1])
@@ -318,6 +320,36 @@ def test_rows_that_cannot_be_used_are_an_error_in_training():
         objective = lp.LambdaRank(lp.custom("revenue@3", revenue, rows=rows))
         with pytest.raises(lp.LambdaplugError, match=message):
             objective.gradients(np.arange(30), np.arange(30) % 3, [30])
+
+
+def test_a_division_by_zero_is_an_error():
+    @numba.njit
+    def inverse(x):
+        return 1.0 / x
+
+    def shares(labels):
+        return np.full(len(labels), 1.0 / int(labels.sum()))
+
+    with pytest.raises(lp.LambdaplugError, match="one of its functions fails: ZeroDivisionError: division by zero"):
+        lp.evaluate(lp.custom("inverse", lambda labels: inverse(labels[0] - 2)), [2.0], [1.0], [1])
+    measure = lp.custom("shares", revenue, rows=shares)
+    assert measure.symmetric  # though there are no shares of 0
+    assert lp.LambdaRank(measure).gradients([2.0, 1.0], [1, 0], [2])[0].tolist() == [0.0, 0.0]
+
+
+def test_bools_and_defaults():
+    def better(labels, above=1):
+        return labels[0] > above
+
+    def better_delta(labels, i, j, above=1):
+        return i == 0 and (labels[i] > above) != (labels[j] > above)
+
+    fast = lp.custom("better", better, delta=better_delta, normalize=True)
+    brute = lp.custom("better", better)
+    data = [2.0, 1.0, 0.0], [1, 2, 2], [3]
+    np.testing.assert_array_equal(lp.LambdaRank(fast).gradients(*data), lp.LambdaRank(brute).gradients(*data))
+    assert lp.evaluate(fast, [2, 0], [1, 0], [2]) == {"better": 1.0}
+    assert lp.verify(fast)
 
 
 # --- a value like any other measure ------------------------------------------------------------------------------
@@ -525,9 +557,33 @@ def uses_dict(labels):
     return {"a": [labels], 1: 2}[1]
 
 
+def perhaps(labels):
+    if labels[0] < 5:
+        return labels[0]
+    return None
+
+
+def unassigned():
+    def value(labels):
+        return factor * labels[0] if labels[0] > 1 else 0.0
+
+    if not value:
+        factor = 1.0
+    return value
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
+        (("x", perhaps), {}, "perhaps must always return a number; to Numba it returns float64 or None"),
+        (
+            ("x", revenue),
+            {"delta": lambda labels, i, j: 1j if labels[i] > labels[j] + 1 else 0.0},
+            "always return a number.*complex",
+        ),
+        (("x", lambda labels: labels[...][0]), {}, "Numba cannot compile <lambda>: NotImplementedError"),
+        (("x", unassigned()), {}, "Numba cannot compile value.*factor"),
+        (("x", revenue), {"rows": lambda labels: (labels * 1.0,)}, "rows= must return one array"),
         (("x", fifth), {}, r"fifth fails for the ranked labels \[1\.\]: IndexError.*from 1 on"),
         (("x", writes), {}, "writes fails .*read-only"),
         (("x", text), {}, "text must return a number, it returned 'high'"),
@@ -553,8 +609,6 @@ def test_what_cannot_work_is_refused_at_once(arguments, options, message):
 
 
 def test_a_compiled_function_is_taken_too():
-    import numba
-
     assert lp.custom("revenue@3", numba.njit(revenue)) == BRUTE
 
 

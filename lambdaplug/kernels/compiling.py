@@ -99,24 +99,32 @@ def _ours(thing: object) -> bool:
     return thing.__module__.partition(".")[0] == PACKAGE and thing.__closure__ is None
 
 
-def try_compiling(function: Callable[..., Any], ranks: int, what: str, state: Any = None) -> Any:
+def try_compiling(
+    function: Callable[..., Any], ranks: int, what: str, state: Any = None, *, number: bool = False
+) -> Any:
     """Compile a function of labels that cannot be written to, so many ranks and perhaps a state, or say in one line why not.
 
-    Returns Numba's type of its result, which may be the state of another function.
+    Returns Numba's type of its result, which may be the state of another function, or must be a number's.
     """
     labels = types.Array(types.float64, 1, "C", readonly=True)
     signature = (labels, *[types.intp] * ranks, *([] if state is None else [state]))
     try:
         compiled = njit(error_model="numpy")(function)
-        compiled.compile(signature)
-        return compiled.overloads[signature].signature.return_type
-    except NumbaError as error:
+        compiled.get_call_template(signature, {})  # as a kernel calls it: arguments left out have their defaults
+        (overload,) = compiled.overloads.values()
+    except Exception as error:  # Numba raises more than its own
         lines = [line.strip(" >-") for line in str(error).splitlines()]
         reasons = [line for line in lines if line and not line.startswith(("Failed in", "- Resolution failure"))]
+        kind = "" if isinstance(error, NumbaError) else f"{type(error).__name__}: "
         raise LambdaplugError(
-            f"{what}: Numba cannot compile {function.__name__}: {reasons[0] if reasons else error} "
+            f"{what}: Numba cannot compile {function.__name__}: {kind}{reasons[0] if reasons else error} "
             "Write it as a loop over numbers and arrays; functions that it calls need @numba.njit."
         ) from None
+    result = overload.signature.return_type
+    if number and not isinstance(result, (types.Integer, types.Float, types.Boolean)):
+        found = f"{result.type} or None" if isinstance(result, types.Optional) else result
+        raise LambdaplugError(f"{what}: {function.__name__} must always return a number; to Numba it returns {found}.")
+    return result
 
 
 def compile_kernel(function: F, *, fastmath: set[str] | bool = False) -> F:
