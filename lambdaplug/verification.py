@@ -17,7 +17,9 @@ __all__ = ["Counterexample", "Verification", "verify"]
 SHORT = 8
 LONGER = (12, 17, 24, 33)  # once each: what is wrong further down
 DEEPEST = 200  # a cut-off up to here has lists that go beyond it
-TOLERANCE = 1e-9  # of the largest value met, or of 1
+TOLERANCE = 1e-12  # of the largest value that the list has in any order tried
+SCALED = 1e-9  # instead, where there is a scale: ERR's divides by 1 - gain, which may be next to 0
+ROUNDING = 1e-14  # of the largest of all lists: values may cancel to nothing, their last digits do not
 
 
 class Counterexample(NamedTuple):
@@ -118,8 +120,12 @@ def verify(
     got = np.array([deltas[q][a, b] for q, a, b in zip(query, i, j, strict=True)])
     difference = np.abs(got - expected)
     difference[np.isnan(difference)] = np.inf
-    scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
-    bad = np.flatnonzero(difference > TOLERANCE * scale)
+    scale = np.zeros(len(sizes))
+    with np.errstate(invalid="ignore"):
+        sized = np.maximum(np.abs(before[query]), np.abs(after)) * np.abs(prepared.norm[query])
+    np.maximum.at(scale, query, np.where(prepared.norm[query] == 0.0, 0.0, sized))
+    allowed = np.maximum((SCALED if kind.scaled else TOLERANCE) * scale, ROUNDING * scale.max(initial=0.0))
+    bad = np.flatnonzero(difference > allowed[query])
     first = None
     if len(bad):
         p = bad[0]

@@ -268,6 +268,26 @@ def test_verify_reports_the_first_counter_example():
     assert "exchanging positions" in str(lp.verify(lp.custom("revenue@3", revenue, rows=flat)))
 
 
+def test_verify_measures_by_the_values_own_size():
+    def nothing(labels, i, j):
+        return 0.0 * labels[i] * j
+
+    def mixed(labels):
+        return 1e6 * labels[0] + (1e-4 * labels[1] if len(labels) > 1 else 0.0)
+
+    def mixed_delta(labels, i, j):
+        upper, lower = 1e6 if i == 0 else 1e-4 if i == 1 else 0.0, 1e-4 if j == 1 else 0.0
+        return (upper - lower) * (labels[i] - labels[j])
+
+    def large_part(labels, i, j):
+        return 1e6 * (labels[i] - labels[j]) if i == 0 else 0.0
+
+    assert not lp.verify(lp.custom("tiny", lambda labels: 1e-10 * labels[0], delta=nothing))
+    assert lp.verify(lp.custom("mixed", mixed, delta=mixed_delta))
+    assert not lp.verify(lp.custom("mixed", mixed, delta=large_part))
+    assert lp.verify("err(max_label=20)")
+
+
 def test_verify_proves_the_promise_of_k_and_says_what_is_trivial():
     assert not lp.verify(lp.custom("revenue@3", revenue, k=2))
     assert "brute-force swaps, so this proves k= alone" in str(lp.verify(lp.custom("revenue@3", revenue, k=3)))
