@@ -402,9 +402,9 @@ _HELD: dict[int, Any] = {}  # everything taken by its id, which is nobody else's
 
 def _one_of_equals(function: Function) -> Function:
     """The first function seen that is equal to this one, by its code and everything it refers to."""
-    digest = _digest(function)
+    digest = digest_of(function)
     found = _KNOWN.get(digest)
-    if found is None or (found is not function and _digest(found) != digest):  # it refers to what has changed since
+    if found is None or (found is not function and digest_of(found) != digest):  # it refers to what has changed since
         if isinstance(function, types.FunctionType) and id(function) in _HELD:
             # Something that it refers to has changed, and what was compiled for it has not: a new function from now on.
             function = copied(function)
@@ -412,9 +412,10 @@ def _one_of_equals(function: Function) -> Function:
     return found
 
 
-def _digest(function: Function) -> bytes:
+def digest_of(thing: Any) -> bytes:
+    """Equal for what computes the same."""
     digest = hashlib.sha256()
-    for piece in _description(function, []):
+    for piece in _description(thing, []):
         digest.update(f"{len(piece)}:{piece}".encode())
     return digest.digest()
 

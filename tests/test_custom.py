@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lambdaplug as lp
+from lambdaplug.custom import digest_of
 from lambdaplug.measures import registered, swap_deltas
 from lambdaplug.queries import Queries
 
@@ -404,6 +405,13 @@ def test_functions_are_equal_by_what_they_compute():
     assert [lp.evaluate(m, [5], [0], [1])["price"] for m in (one, same, other)] == [10.0, 10.0, 15.0]
     tables = [lp.custom("t", made("def value(x):\n    return T[0]", T=np.array([t]))) for t in (1.0, 1.0, 2.0)]
     assert tables[0] == tables[1] != tables[2]
+    # Constants of code: Python 3.14 keeps slices there, too.
+    for one, same, other in [
+        (slice(1, 2), slice(1, 2), slice(1, 3)),
+        (frozenset("ab"), frozenset("ba"), frozenset("ac")),
+        (range(3), range(3), range(4)),
+    ]:
+        assert digest_of(one) == digest_of(same) != digest_of(other)
     changed = lp.custom("price", made("def value(labels):\n    return 2.0 * labels[0] + 1"))
     assert lp.evaluate(changed, [5], [0], [1]) == {"price": 11.0}
 
