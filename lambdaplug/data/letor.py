@@ -278,9 +278,6 @@ def _load(paths: list[Path], features: int | None, missing: float, sort: bool, p
     if reader.names and not all(piece.named or not len(piece.labels) for piece in pieces):
         # Every id is a text, then: the numbers among them are read once more, as they stand.
         pieces.clear()
-        for path in paths:
-            if not path.is_file():
-                raise LambdaplugError(f"load_letor: {path} has query ids of text and must be a file, to be read twice.")
         reader = _Reader(paths, lambda _: None)
         pieces = _pieces(reader, features, missing, named=True)
     return _joined(pieces, paths, features, sort, reader.names)
