@@ -609,7 +609,7 @@ def unassigned():
             {"delta": lambda labels, i, j: 1j if labels[i] > labels[j] + 1 else 0.0},
             "always return a number.*complex",
         ),
-        (("x", lambda labels: labels[...][0]), {}, "Numba cannot compile <lambda>: NotImplementedError"),
+        (("x", lambda labels: labels[...][0]), {}, "Numba cannot compile <lambda>: .*No definition for lowering"),
         (("x", unassigned()), {}, "Numba cannot compile value.*factor"),
         (("x", revenue), {"rows": lambda labels: (labels * 1.0,)}, "rows= must return one array"),
         (("x", fifth), {}, r"fifth fails for the ranked labels \[1\.\]: IndexError.*from 1 on"),
