@@ -40,6 +40,11 @@ def clip(weight: float) -> float:
 class Schedule:
     """Base of the schedules here; not needed for one's own."""
 
+    @property
+    def clipped(self) -> bool:
+        """Whether it is one of a weight, which never leaves [0, 1]."""
+        return False
+
     def __call__(self, iteration: int) -> float:
         raise NotImplementedError
 
@@ -71,14 +76,19 @@ def check(number: object, name: str, example: str = "lp.linear(0.1, 0.01)") -> N
 
 
 def is_clipped(number: Number) -> bool:
-    """Whether the schedule is one of a weight, which never leaves [0, 1]."""
-    if isinstance(number, join):
-        return any(map(is_clipped, number.schedules))
-    return isinstance(number, (linear, exponential))
+    return isinstance(number, Schedule) and number.clipped
+
+
+class _Weight(Schedule):
+    """A schedule of a weight: what it returns goes through ``clip``."""
+
+    @property
+    def clipped(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
-class linear(Schedule):  # noqa: N801 -- a schedule is called like a function and printed like the call
+class linear(_Weight):  # noqa: N801 -- a schedule is called like a function and printed like the call
     """w_m = start + m * rate, clipped to [0, 1].
 
     >>> [round(linear(0.1, 0.25)(m), 2) for m in (0, 1, 4)]
@@ -93,7 +103,7 @@ class linear(Schedule):  # noqa: N801 -- a schedule is called like a function an
 
 
 @dataclass(frozen=True)
-class exponential(Schedule):  # noqa: N801
+class exponential(_Weight):  # noqa: N801
     """w_m = w_(m-1) + exp(-eta/m), w_0 = start, clipped to [0, 1]: slow for the first trees, then fast.
 
     >>> [round(exponential(0.1, 100)(m), 3) for m in (0, 20, 30, 60)]
@@ -178,6 +188,10 @@ class join(Schedule):  # noqa: N801
             raise LambdaplugError("join: on_plateau has no iteration of its own to start at; use it alone.")
         object.__setattr__(self, "schedules", tuple(check(schedule, "join") for schedule in self.schedules))
         object.__setattr__(self, "boundaries", bounds)
+
+    @property
+    def clipped(self) -> bool:
+        return any(map(is_clipped, self.schedules))
 
     def __call__(self, iteration: int) -> float:
         passed = [0, *(boundary for boundary in self.boundaries if boundary <= iteration)]
