@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable, sources_stamp
+from .compiling import compile_kernel, inlinable
 
 __all__ = ["TABLE_SIZE", "lambdarank_kernel", "rank_pairs_kernel", "xendcg_kernel"]
 
@@ -34,7 +34,7 @@ def scale_of(total: float) -> float:
 @functools.cache
 def lambdarank_kernel() -> Callable[..., None]:
     """LightGBM's lambdarank. ``table``: the sigmoid at 2^20 steps from ``-reach`` on; gain[0] the labels, gain[1] the gains."""
-    stamp = sources_stamp()
+
     near = float(np.float32(0.01))  # a float literal in the host, then used in double arithmetic
 
     def kernel(
@@ -58,7 +58,6 @@ def lambdarank_kernel() -> Callable[..., None]:
         hessian: Any,
         forces: Any,
     ) -> None:
-        _ = stamp
         step = len(table) / (reach - -reach)
         for query in range(first, last):
             start = offsets[query]
@@ -117,7 +116,7 @@ def lambdarank_kernel() -> Callable[..., None]:
 @functools.cache
 def xendcg_kernel() -> Callable[..., None]:
     """LightGBM's rank_xendcg. Each query has a generator of its own, ``seed`` + its index, that runs on over the rounds."""
-    stamp = sources_stamp()
+
     factor, increment = np.uint64(214013), np.uint64(2531011)
     zero, one = np.uint64(0), np.uint64(1)
     sixteen, mask = np.uint64(16), np.uint64(0x7FFF)
@@ -137,7 +136,6 @@ def xendcg_kernel() -> Callable[..., None]:
         gradient: Any,
         hessian: Any,
     ) -> None:
-        _ = stamp
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
@@ -208,7 +206,6 @@ def rank_pairs_kernel(kind: str, sampled: bool) -> Callable[..., None]:
     label. ``distanced`` and ``scaled`` are its two normalisations.
     """
     by_gain, by_precision = kind == "ndcg", kind == "map"
-    stamp = sources_stamp()
 
     def kernel(
         pairs: int,
@@ -233,7 +230,6 @@ def rank_pairs_kernel(kind: str, sampled: bool) -> Callable[..., None]:
         hessian: Any,
         forces: Any,
     ) -> None:
-        _ = stamp
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start

@@ -6,20 +6,18 @@ passed as arguments, would compile anew in every process: Numba's on-disk cache 
 
 import functools
 import gc
-import hashlib
-import inspect
 from collections.abc import Callable
-from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from numba import njit, types
-from numba.core import cgutils
+from numba.core import cgutils, event
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, register_jitable
 from numba.np.arrayobj import populate_array
 
 from ..errors import LambdaplugError
+from .cache import add_cache
 
 __all__ = [
     "REDUCE",
@@ -34,28 +32,13 @@ __all__ = [
     "load",
     "local_float32",
     "reducible",
-    "sources_stamp",
     "try_compiling",
 ]
-
-PACKAGE = __name__.partition(".")[0]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # What a vectorised reduction needs, and nothing that would let LLVM assume away NaN and infinity.
 REDUCE = {"reassoc", "contract", "arcp", "nsz"}
-
-
-@functools.cache
-def sources_stamp() -> int:
-    """A checksum of the package's sources, put into every kernel's closure.
-
-    Numba's cache looks only at the file that defines the kernel; an edited formula in another file must miss it.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return int.from_bytes(digest.digest()[:7], "big")
 
 
 def inlinable(function: F) -> F:
@@ -92,13 +75,6 @@ def copied(function: F) -> F:
     return cast(F, copy)
 
 
-def _ours(thing: object) -> bool:
-    """Whether ``sources_stamp`` covers it: no function, or a plain one of this package's."""
-    if not inspect.isfunction(thing):
-        return True
-    return thing.__module__.partition(".")[0] == PACKAGE and thing.__closure__ is None
-
-
 def try_compiling(
     function: Callable[..., Any], ranks: int, what: str, state: Any = None, *, number: bool = False
 ) -> Any:
@@ -131,35 +107,35 @@ def compile_kernel(function: F, *, fastmath: set[str] | bool = False) -> F:
     """Compile with the options every kernel shares.
 
     nogil: threads over chunks of queries. error_model numpy: a division is a division, not a branch. no_cfunc_wrapper:
-    nobody calls kernels from C, and compiling that entry takes milliseconds an argument.
-    cache: the next process starts in milliseconds; where nothing is writable, compile for this process alone, and so
-    too a kernel with a function of the user's inside: the cache would not notice when that is edited.
+    nothing calls kernels from C, and compiling that entry takes milliseconds per argument. The next process finds the
+    compiled code on disk, unless a function of the user's is inside: the cache would not notice when that is edited.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, "no_cfunc_wrapper": True}
-    if not all(_ours(cell.cell_contents) for cell in function.__closure__ or ()):
-        return njit(**options)(function)  # type: ignore[no-any-return]
-    try:
-        kernel = njit(cache=True, **options)(function)
-    except RuntimeError:  # "no locator available": a read-only installation and no writable home
-        kernel = njit(**options)(function)
-    kernel._compile_for_args = _uncollected(kernel._compile_for_args)
+    kernel = njit(nogil=True, error_model="numpy", fastmath=fastmath, no_cfunc_wrapper=True)(function)
+    add_cache(kernel)
     return cast(F, kernel)
 
 
-def _uncollected(compiling: F) -> F:
-    """A compilation that the garbage collector does not look through again and again, which is a tenth of its time."""
+class _PauseCollector(event.Listener):  # type: ignore[misc]
+    """Keeps the garbage collector from looking through a growing compilation again and again, a tenth of its time."""
 
-    @functools.wraps(compiling)
-    def wrapped(*arguments: Any, **keywords: Any) -> Any:
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            return compiling(*arguments, **keywords)
-        finally:
-            if collecting:
-                gc.enable()
+    def __init__(self) -> None:
+        self._paused: list[bool] = []  # compilations nest, under Numba's own lock
 
-    return cast(F, wrapped)
+    def on_start(self, event: Any) -> None:
+        if _is_ours(event):
+            self._paused.append(gc.isenabled())
+            gc.disable()
+
+    def on_end(self, event: Any) -> None:
+        if _is_ours(event) and self._paused.pop():
+            gc.enable()
+
+
+def _is_ours(event: Any) -> bool:
+    return str(event.data["dispatcher"].py_func.__module__).startswith(__package__)
+
+
+event.register("numba:compile", _PauseCollector())
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -22,7 +22,6 @@ from .compiling import (
     load,
     local_float32,
     reducible,
-    sources_stamp,
 )
 from .pairs import exponential, log_scale, nearness
 
@@ -75,7 +74,6 @@ def list_kernel() -> Callable[..., int]:
     (see ``load``). ``weight`` and ``tier`` may be empty; ``weighed``: the fast kernel wants them. ``wide``: queries whose
     scores spread over more than ``spread``.
     """
-    stamp = sources_stamp()
 
     def kernel(
         scores: Any,
@@ -93,7 +91,6 @@ def list_kernel() -> Callable[..., int]:
         fast: Any,
         wide: Any,
     ) -> int:
-        _ = stamp
         count = 0
         for query in range(first, last):
             start = offsets[query]
@@ -143,7 +140,6 @@ def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]
     begin = inlinable(pair.begin)
     delta = inlinable(pair.delta)
     cost64 = inlinable(cost)
-    stamp = sources_stamp()
 
     def kernel(
         sigma: float,
@@ -166,7 +162,6 @@ def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]
         hessian: Any,
         counts: Any,
     ) -> int:
-        _ = stamp
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
@@ -254,7 +249,6 @@ def fast_pairs_kernel(
     delta = inlinable(pair.delta)
     costly, whole = pair.costly, pair.whole
     cost32 = inlinable(cost)
-    stamp = sources_stamp()
 
     def kernel(
         sigma: float,
@@ -275,7 +269,6 @@ def fast_pairs_kernel(
         gradient: Any,
         hessian: Any,
     ) -> int:
-        _ = stamp
         sizes = local_float32(FOUR_SIZES)
         zero, one, shift32 = np.float32(0.0), np.float32(1.0), np.float32(shift)
         for query in range(first, last):
@@ -478,10 +471,8 @@ def delta_kernel(pair: PairDelta) -> Callable[..., None]:
     """``kernel(rows, frozen, cut, out)``: the n x n deltas of one query, before its norm; zero below the diagonal."""
     begin = inlinable(pair.begin)
     delta = inlinable(pair.delta)
-    stamp = sources_stamp()
 
     def kernel(rows: Any, frozen: Any, cut: int, out: Any) -> None:
-        _ = stamp
         n = rows.shape[1]
         ranked, still = rows[0, :n], frozen[0, :n]
         state = begin(ranked, still, rows[1, :n], rows[2, :n], rows[3, :n])
@@ -500,7 +491,6 @@ def place_kernel(value: Callable[..., float]) -> Callable[..., int]:
     not finite, or -1.
     """
     measured = inlinable(value)
-    stamp = sources_stamp()
 
     def kernel(
         gain: Any,
@@ -523,7 +513,6 @@ def place_kernel(value: Callable[..., float]) -> Callable[..., int]:
         gradient: Any,
         hessian: Any,
     ) -> int:
-        _ = stamp
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start

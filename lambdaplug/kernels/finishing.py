@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, line, load, sources_stamp
+from .compiling import REDUCE, compile_kernel, line, load
 
 __all__ = ["finish_kernel", "shape_kernel"]
 
@@ -21,10 +21,8 @@ def shape_kernel() -> Callable[..., None]:
     ``std``: divide each query's gradients and hessians by the standard deviation of its gradients. ``unit``: every
     hessian is 1.
     """
-    stamp = sources_stamp()
 
     def kernel(gradient: Any, hessian: Any, std: bool, unit: bool, offsets: Any, first: int, last: int) -> None:
-        _ = stamp
         base = offsets[first]
         for query in range(first, last):
             start = offsets[query] - base
@@ -54,7 +52,7 @@ def finish_kernel() -> Callable[..., int]:
 
     ``weight``: one a query, or empty. Returns the row of the first result that is not finite or is too large, or -1.
     """
-    stamp = sources_stamp()
+
     most = np.float32(LARGEST)
 
     def kernel(
@@ -68,7 +66,6 @@ def finish_kernel() -> Callable[..., int]:
         out_gradient: Any,
         out_hessian: Any,
     ) -> int:
-        _ = stamp
         base = offsets[first]
         broken = False
         for query in range(first, last):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable, line, load, sources_stamp
+from .compiling import compile_kernel, inlinable, line, load
 
 __all__ = ["expected_kernel", "norm_kernel", "sort_stretch", "swap_kernel", "tied_value_kernel", "value_kernel"]
 
@@ -25,12 +25,10 @@ def value_kernel(value: Callable[..., float]) -> Callable[..., None]:
 
 def _per_query(function: Callable[..., float]) -> Callable[..., None]:
     measured = inlinable(function)
-    stamp = sources_stamp()
 
     def kernel(
         gain: Any, discount: Any, k: int, offsets: Any, first: int, last: int, order: Any, ranked: Any, out: Any
     ) -> None:
-        _ = stamp
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
@@ -102,7 +100,6 @@ def expected_kernel(expected: Callable[..., float]) -> Callable[..., None]:
 
 def _per_tied_query(function: Callable[..., float], expected: bool) -> Callable[..., None]:
     measured = inlinable(function)
-    stamp = sources_stamp()
 
     def kernel(
         gain: Any,
@@ -118,7 +115,6 @@ def _per_tied_query(function: Callable[..., float], expected: bool) -> Callable[
         ends: Any,
         out: Any,
     ) -> None:
-        _ = stamp
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
@@ -139,7 +135,6 @@ def swap_kernel(swap: Callable[..., int]) -> Callable[..., None]:
     column 0), and each query's cut.
     """
     rows_of = inlinable(swap)
-    stamp = sources_stamp()
 
     def kernel(
         gain: Any,
@@ -153,7 +148,6 @@ def swap_kernel(swap: Callable[..., int]) -> Callable[..., None]:
         rows: Any,
         cuts: Any,
     ) -> None:
-        _ = stamp
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, float32_from_bits, inlinable, line, load, reducible, sources_stamp
+from .compiling import REDUCE, compile_kernel, float32_from_bits, inlinable, line, load, reducible
 
 __all__ = [
     "FAST_SPREAD",
@@ -162,7 +162,6 @@ def stage_graded_kernel() -> Callable[..., int]:
 
     Staging is apart from the pairs because a pair kernel may only ``load`` what no store in the same function has written.
     """
-    stamp = sources_stamp()
 
     def kernel(
         scores: Any,
@@ -183,7 +182,6 @@ def stage_graded_kernel() -> Callable[..., int]:
         fast: Any,
         places: Any,
     ) -> int:
-        _ = stamp
         found = 0
         for query in range(first, last):
             start, cut = offsets[query], marks[0, query - first]
@@ -256,7 +254,6 @@ def stage_ranked_kernel() -> Callable[..., int]:
     The same for lists in rank order: the queries to which ``marks`` gives no kind yet. ``weight`` and ``tier`` may be
     empty, and so may ``grade`` for a plain shape.
     """
-    stamp = sources_stamp()
 
     def kernel(
         scores: Any,
@@ -277,7 +274,6 @@ def stage_ranked_kernel() -> Callable[..., int]:
         fast: Any,
         places: Any,
     ) -> int:
-        _ = stamp
         found = 0
         for query in range(first, last):
             if marks[0, query - first] == 0 or marks[1, query - first] != 0:
@@ -346,7 +342,6 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
     cost32 = inlinable(cost)
     symmetric, scaled, weighted = shape.symmetric, shape.scaled, shape.weighted
     shifted, summed, distanced = shape.shifted, shape.summed, shape.distanced
-    stamp = sources_stamp()
 
     def kernel(
         sigma: float,
@@ -367,7 +362,6 @@ def ranked_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
         fast: Any,
         shift: float,
     ) -> None:
-        _ = stamp
         zero, one, shift32 = np.float32(0.0), np.float32(1.0), np.float32(shift)
         for query in range(first, last):
             if marks[1, query - first] != RANKED:
@@ -497,7 +491,6 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
     cost32 = inlinable(cost)
     symmetric, fine, scaled, weighted = shape.symmetric, shape.fine, shape.scaled, shape.weighted
     summed, distanced, ordered = shape.summed, shape.distanced, shape.ordered
-    stamp = sources_stamp()
 
     def kernel(
         sigma: float,
@@ -519,7 +512,6 @@ def graded_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) ->
         below: Any,
         gains: Any,
     ) -> None:
-        _ = stamp
         zero, one = np.float32(0.0), np.float32(1.0)
         for query in range(first, last):
             if marks[1, query - first] != GRADED:
@@ -679,7 +671,6 @@ def wide_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> C
     cost64 = inlinable(cost)
     gained, scaled, weighted, tiered = shape.gained, shape.scaled, shape.weighted, shape.tiered
     summed, distanced = shape.summed, shape.distanced
-    stamp = sources_stamp()
 
     def kernel(
         sigma: float,
@@ -702,7 +693,6 @@ def wide_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> C
         weight: Any,
         tier: Any,
     ) -> None:
-        _ = stamp
         for query in range(first, last):
             if marks[1, query - first] != WIDE:
                 continue

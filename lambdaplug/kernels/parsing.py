@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .compiling import compile_kernel, inlinable, sources_stamp
+from .compiling import compile_kernel, inlinable
 
 __all__ = ["LETOR_FAULTS", "LETOR_QUERY", "LETOR_WIDER", "VALUE_BYTES", "letor_kernel", "powers_of_ten", "text_kernel"]
 
@@ -182,7 +182,6 @@ def letor_kernel() -> Callable[..., tuple[int, int, int, int, int]]:
     row's line. Returns (what stopped it, where, row, line, widest feature id): 0 at the end; ``LETOR_WIDER`` before a
     line with an id beyond the columns of X, which is the last number returned; or the number of a fault.
     """
-    stamp = sources_stamp()
 
     def kernel(
         text: Any,
@@ -196,7 +195,6 @@ def letor_kernel() -> Callable[..., tuple[int, int, int, int, int]]:
         qid: Any,
         lines: Any,
     ) -> tuple[int, int, int, int, int]:
-        _ = stamp
         columns = X.shape[1]
         widest = 0
         while at < len(text):
@@ -332,10 +330,8 @@ def text_kernel() -> Callable[..., int]:
     ``query[row]`` is the row of ``names`` that holds its query's id, in bytes, zeros after it. ``text`` has room for
     ``VALUE_BYTES`` each for a row's label, qid and features, and for its name.
     """
-    stamp = sources_stamp()
 
     def kernel(X: Any, labels: Any, query: Any, names: Any, first: int, last: int, powers: Any, text: Any) -> int:
-        _ = stamp
         at = 0
         for row in range(first, last):
             at = _put_number(text, at, labels[row], powers)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable, sources_stamp
+from .compiling import compile_kernel, inlinable
 
 __all__ = ["NOISE", "change", "move_kernel", "sign_kernel"]
 
@@ -34,10 +34,8 @@ def sign_kernel() -> Callable[..., None]:
 
     Each is a hash of (seed, iteration, query, draw, document in its query), whoever asks and in whatever order.
     """
-    stamp = sources_stamp()
 
     def kernel(seed: int, iteration: int, draw: int, first: int, offsets: Any, signs: Any) -> None:
-        _ = stamp
         training = scramble(scramble(ZERO, seed), iteration)
         for query in range(len(offsets) - 1):
             state = scramble(scramble(training, first + query), draw)
@@ -67,7 +65,6 @@ def move_kernel(value: Callable[..., float]) -> Callable[..., None]:
     scratch, 2 x the longest query; the first query's ``slope`` begins at index 0.
     """
     measured = inlinable(value)
-    stamp = sources_stamp()
 
     def kernel(
         scores: Any,
@@ -83,7 +80,6 @@ def move_kernel(value: Callable[..., float]) -> Callable[..., None]:
         ranked: Any,
         slope: Any,
     ) -> None:
-        _ = stamp
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start

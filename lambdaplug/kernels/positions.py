@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, load, sources_stamp
+from .compiling import REDUCE, compile_kernel, inlinable, load
 
 __all__ = ["POSITION_ROWS", "backward_kernel", "chunk_kernel", "position_kernel", "smooth_kernel"]
 
@@ -33,12 +33,10 @@ def chunk_kernel() -> Callable[..., None]:
     ``a`` towards the next one (0: too far, or none). It is a kernel of its own because the others may only ``load``
     what no store in the same function has written.
     """
-    stamp = sources_stamp()
 
     def kernel(
         scores: Any, alpha: float, norm: Any, offsets: Any, first: int, last: int, order: Any, rows: Any, ends: Any
     ) -> None:
-        _ = stamp
         for query in range(first, last):
             if norm[query] == 0.0:
                 continue
@@ -65,10 +63,8 @@ def chunk_kernel() -> Callable[..., None]:
 @functools.cache
 def position_kernel() -> Callable[..., None]:
     """``kernel(norm, offsets, first, last, rows, ends)``: the positions, from what ``chunk_kernel`` wrote."""
-    stamp = sources_stamp()
 
     def kernel(norm: Any, offsets: Any, first: int, last: int, rows: Any, ends: Any) -> None:
-        _ = stamp
         for query in range(first, last):
             n = offsets[query + 1] - offsets[query]
             if norm[query] == 0.0 or n == 0:
@@ -111,7 +107,6 @@ def smooth_kernel(smooth: Callable[..., float]) -> Callable[..., None]:
     respect to every position.
     """
     measured = inlinable(smooth)
-    stamp = sources_stamp()
 
     def kernel(
         gain: Any,
@@ -126,7 +121,6 @@ def smooth_kernel(smooth: Callable[..., float]) -> Callable[..., None]:
         rows: Any,
         value: Any,
     ) -> None:
-        _ = stamp
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
@@ -152,7 +146,6 @@ def backward_kernel() -> Callable[..., None]:
     -alpha sum_y q (1 - q) (w(x) - w(y)), so each pair is a force and its opposite. Adds minus that to ``gradient``, and
     alpha^2/4 sum_y q (1 - q) |w(x) - w(y)| to ``hessian``.
     """
-    stamp = sources_stamp()
 
     def kernel(
         alpha: float,
@@ -167,7 +160,6 @@ def backward_kernel() -> Callable[..., None]:
         gradient: Any,
         hessian: Any,
     ) -> None:
-        _ = stamp
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .compiling import compile_kernel, sources_stamp
+from .compiling import compile_kernel
 
 __all__ = ["gather_kernel", "scatter_kernel"]
 
@@ -16,10 +16,8 @@ def gather_kernel() -> Callable[..., None]:
     ``places[row, tree]`` is the weight that the row has from this tree, ``table[weight, d]`` what direction d adds to a
     weight. A place is looked up once for all directions, which lie side by side.
     """
-    stamp = sources_stamp()
 
     def kernel(places: Any, table: Any, first: int, last: int, moves: Any) -> None:
-        _ = stamp
         trees = places.shape[1]
         directions = table.shape[1]
         for row in range(first, last):
@@ -36,10 +34,8 @@ def gather_kernel() -> Callable[..., None]:
 @functools.cache
 def scatter_kernel() -> Callable[..., None]:
     """``kernel(places, gradient, hessian, sums)``: add each row's two numbers to the weights it stands in."""
-    stamp = sources_stamp()
 
     def kernel(places: Any, gradient: Any, hessian: Any, sums: Any) -> None:
-        _ = stamp
         for row in range(places.shape[0]):
             for tree in range(places.shape[1]):
                 place = places[row, tree]

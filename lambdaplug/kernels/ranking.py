@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, line, load, sources_stamp
+from .compiling import REDUCE, compile_kernel, inlinable, line, load
 
 __all__ = ["level_kernel", "rank_kernel", "top_kernel"]
 
@@ -27,10 +27,8 @@ def rank_kernel() -> Callable[..., Any]:
     faster) and the ranking on return. A merge sort, bottom up, over short runs sorted by insertion; two runs already
     in order are left where they are.
     """
-    stamp = sources_stamp()
 
     def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any) -> Any:
-        _ = stamp
         for query in range(first, last):
             start, size = offsets[query], offsets[query + 1] - offsets[query]
             key, left_key = line(keys, 0, 0, size), line(keys, 1, 0, size)
@@ -91,12 +89,10 @@ def top_kernel() -> Callable[..., Any]:
 
     The documents below them follow in row order. On entry the first ones of ``order`` are a guess at the top.
     """
-    stamp = sources_stamp()
 
     def kernel(
         scores: Any, top: int, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any
     ) -> Any:
-        _ = stamp
         documents[1, :] = -1
         for query in range(first, last):
             start = offsets[query]
@@ -149,10 +145,8 @@ def level_kernel() -> Callable[..., bool]:
     begins, and ``gains``, each above the query's lowest. Returns whether the gains order any two documents of a query
     as their grades do, equal ones included.
     """
-    stamp = sources_stamp()
 
     def kernel(gain: Any, grade: Any, offsets: Any, order: Any, begin: Any, below: Any, gains: Any) -> bool:
-        _ = stamp
         alike = True
         for query in range(len(offsets) - 1):
             start, end = offsets[query], offsets[query + 1]
