@@ -14,6 +14,7 @@ from .measures import Measure, as_measure
 
 __all__ = [
     "Guard",
+    "Moment",
     "Number",
     "OnPlateau",
     "Schedule",
@@ -62,6 +63,29 @@ def at(number: Number, iteration: int, memory: Memory | None = None) -> float:
     if not math.isfinite(value):
         raise LambdaplugError(f"{number!r} is {value} at iteration {iteration}: a weight must be a finite number.")
     return value
+
+
+def constant(number: Number) -> float:
+    """A number that no schedule stands for any more."""
+    assert not callable(number)
+    return number
+
+
+class Moment:
+    """One round of a training: asks each schedule for its number once, however often that is used."""
+
+    def __init__(self, iteration: int, memory: Memory | None = None) -> None:
+        self.iteration = iteration
+        self.memory = memory
+        self._numbers: dict[int, float] = {}  # by the schedule's identity
+
+    def number(self, number: Number) -> float:
+        """What it is in this round."""
+        if not callable(number):
+            return number
+        if id(number) not in self._numbers:
+            self._numbers[id(number)] = at(number, self.iteration, self.memory)
+        return self._numbers[id(number)]
 
 
 def check(number: object, name: str, example: str = "lp.linear(0.1, 0.01)") -> Number:

@@ -1,6 +1,5 @@
 """What changed from one objective to another: how their gradients differ, by query, by document, by pair."""
 
-import copy
 import importlib
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from ..errors import LambdaplugError
 from ..objectives import LambdaRank, Mixture, Objective
 from ..objectives.builtin import BuiltIn
-from ..queries import Array, Labels, Queries, vector
+from ..queries import Array, Queries, vector
 
 __all__ = ["Difference", "PairDifference", "explain_difference", "pair_forces"]
 
@@ -234,20 +233,19 @@ def pair_forces(
         return None
     ask = _Question(queries, query, scores, iteration)
     if isinstance(objective, LambdaRank):
-        return ask.scaled(objective, ask.without_each(_unscaled(objective)))
+        return ask.scaled(objective, ask.without_each(objective.unscaled()))
     if isinstance(objective, BuiltIn):
         return ask.scaled(objective, objective.pair_forces(queries, query, scores, iteration))
     if not isinstance(objective, Mixture):
         return None
     total = np.zeros((ask.size, ask.size))
-    for k, weight in enumerate(objective.weights(iteration)):
-        part = objective.parts[k][1]
+    for k, (weight, part) in enumerate(zip(objective.weights(iteration), objective.parts, strict=True)):
         if weight == 0.0:
             continue
         forces: Array | None
         if isinstance(part, LambdaRank) and objective.tier(queries, k).size:  # its pairs depend on the tiers above
             alone = _only(objective, k, part)
-            forces = ask.scaled(alone, ask.without_each(_only(objective, k, _unscaled(part))))
+            forces = ask.scaled(alone, ask.without_each(_only(objective, k, part.unscaled())))
         else:
             forces = pair_forces(part, queries, query, scores, iteration)
         if forces is None:
@@ -256,19 +254,10 @@ def pair_forces(
     return ask.scaled(objective, total)
 
 
-def _unscaled(objective: LambdaRank) -> LambdaRank:
-    raw = copy.copy(objective)
-    raw.std = raw.unit = raw.log = False  # without i, they would be other factors
-    return raw
-
-
 def _only(objective: Mixture, k: int, part: LambdaRank) -> Mixture:
     """The sum with this as its part k, and nothing else."""
-    alone = copy.copy(objective)
-    alone.parts = tuple((1.0, part) if j == k else (0.0, other) for j, (_, other) in enumerate(objective.parts))
-    alone.std = alone.unit = False
-    alone.guard = None
-    return alone
+    terms = tuple((1.0, part) if j == k else (0.0, other) for j, other in enumerate(objective.parts))
+    return objective._with(terms=terms, std=False, unit=False, guard=None)
 
 
 @dataclass(frozen=True)
@@ -302,7 +291,7 @@ class _Question:
         """The query once as it is and once without each document, side by side in one call."""
         queries, rows, size = self.queries, self.rows, self.size
         # Measures may scale by the largest label of the data set: it comes along, in queries of one document.
-        every = [queries.labels, *(source.values for source in _sources(objective))]
+        every = [queries.labels, *(source.values for source in objective.sources)]
         largest = [int(np.nanargmax(labels)) for labels in every if not np.isnan(labels).all()]
         chosen = np.concatenate([np.tile(np.arange(rows.start, rows.stop), size + 1), largest]).astype(np.int64)
         weight = np.ones(len(queries.labels)) if queries.document_weight is None else queries.document_weight
@@ -320,13 +309,6 @@ class _Question:
         forces: Array = np.ascontiguousarray((each[0] - each[1:]).T)
         np.fill_diagonal(forces, 0.0)
         return forces
-
-
-def _sources(objective: Objective) -> list[Labels]:
-    """Every label source inside."""
-    if isinstance(objective, Mixture):
-        return [source for _, part in objective.parts for source in _sources(part)]
-    return [objective.labels] if isinstance(objective, LambdaRank) and objective.labels is not None else []
 
 
 def _exact(objective: Objective, queries: Queries, scores: Array, iteration: int) -> tuple[Array, Array]:

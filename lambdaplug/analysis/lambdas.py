@@ -6,7 +6,6 @@ training while it runs.
 """
 
 import abc
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -107,8 +106,7 @@ class ForceByLabel(Diagnostic):
             )
 
     def __call__(self, moment: Moment) -> dict[str, float]:
-        raw = copy.copy(self.objective)
-        raw.std = raw.unit = raw.log = False  # each pass would be scaled by a factor of its own
+        raw = self.objective.unscaled()  # each pass would be scaled by a factor of its own
         values = moment.queries.labels
         levels = np.unique(values)
         highly = levels[levels >= self.high]
@@ -288,7 +286,7 @@ def _parts(objective: Objective, queries: Queries, tier: Array | None = None) ->
     if isinstance(objective, LambdaRank):
         yield objective, np.empty(0) if tier is None else tier
     elif isinstance(objective, Mixture):
-        for k, (_, part) in enumerate(objective.parts):
+        for k, part in enumerate(objective.parts):
             yield from _parts(part, queries, objective.tier(queries, k))
     else:
         raise LambdaplugError(f"effective_pairs: {objective!r} has no pairs to count: expected a LambdaRank or a sum.")

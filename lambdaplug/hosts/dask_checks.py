@@ -240,10 +240,9 @@ def measures_of(what: Objective | Metric | None) -> list[tuple[Measure, Labels |
     """Every measure inside, with its labels if they are not the data set's."""
     if isinstance(what, Metric):
         return [(kind, part.labels) for part in what.parts for kind in part.kinds]
-    if isinstance(what, Mixture):
-        return [one for _, part in what.parts for one in measures_of(part)]
-    kind = getattr(what, "measure", None)
-    return [(kind, getattr(what, "labels", None))] if isinstance(kind, Measure) else []
+    if isinstance(what, MeasureObjective):
+        return [(what.measure, what.labels)]
+    return [] if what is None else [one for part in what.parts for one in measures_of(part)]
 
 
 def refuse_local_scales(

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..clock import Clock
 from ..errors import LambdaplugError
 from ..kernels import (
     POSITION_ROWS,
@@ -18,17 +17,17 @@ from ..kernels import (
     run_tasks,
     smooth_kernel,
 )
-from ..measures import Measure, Prepared, as_measure, registered
+from ..measures import Measure, as_measure, registered
 from ..queries import Array, Queries, Task, as_labels, vector
-from ..schedules import Memory, Number, OnPlateau, at, check, is_clipped, is_constant
-from .base import Objective, Ranking, Scratch, as_step, refuse_document_weights
+from ..schedules import Guard, Moment, Number, OnPlateau, check, constant, is_clipped, is_constant
+from .base import MeasureObjective, Ranking, Scratch, as_step, refuse_document_weights
 
 __all__ = ["Approx"]
 
 EXAMPLE = "lp.cosine(1, 50, 200)"
 
 
-class Approx(Objective):
+class Approx(MeasureObjective):
     """Climb the measure itself, made smooth (Qin, Liu, Li 2008). Ranks become positions that need not be whole,
 
         position(x) = 1 + sum over y != x of 1/(1 + exp(alpha (s_x - s_y))),
@@ -76,6 +75,12 @@ class Approx(Objective):
     0.7565
     """
 
+    alpha: Number
+    beta: Number
+    hessian: str
+    normalize: str
+    usual: float  # beta's default
+
     def __init__(
         self,
         measure: str | Measure,
@@ -86,23 +91,20 @@ class Approx(Objective):
         hessian: str = "gauss_newton",
         normalize: str | None = None,
     ) -> None:
-        self.measure = as_measure(measure)
-        if self.measure.smooth() is None:
+        kind = as_measure(measure)
+        if kind.smooth() is None:
             known = sorted(name for name, kind in registered().items() if kind.smooth is not Measure.smooth)
             raise LambdaplugError(
-                f"Approx: {self.measure} has no form in smooth positions; {', '.join(known)} have. "
+                f"Approx: {kind} has no form in smooth positions; {', '.join(known)} have. "
                 "lp.LambdaRank, lp.SPSA and lp.FDSA take every measure."
             )
-        self.labels = as_labels(labels)
-        self.usual = 10.0 if self.measure.cutoff is None else 0.1
-        self.alpha = _steepness(alpha, "alpha")
-        self.beta = _steepness(self.usual if beta is None else beta, "beta")
+        usual = 10.0 if kind.cutoff is None else 0.1
         if hessian not in ("gauss_newton", "constant"):
             raise LambdaplugError(f"hessian: expected 'gauss_newton' or 'constant', got {hessian!r}.")
-        self.hessian = hessian
-        _, self.normalize = as_step(None, normalize, None)
-        self.std, self.unit = self.normalize == "std", hessian == "constant"
-        self.clock = None if is_constant(self.alpha) and is_constant(self.beta) else Clock()
+        _, normalize = as_step(None, normalize, None)
+        self._set(measure=kind, labels=as_labels(labels), hessian=hessian, normalize=normalize, usual=usual)
+        self._set(alpha=_steepness(alpha, "alpha"), beta=_steepness(usual if beta is None else beta, "beta"))
+        self._set(std=normalize == "std", unit=hessian == "constant")
 
     def __repr__(self) -> str:
         said = [repr(str(self.measure))]
@@ -122,16 +124,17 @@ class Approx(Objective):
         return False  # a position needs all of the query
 
     @property
-    def target(self) -> Measure | None:
-        return self.measure if self.labels is None else None
+    def schedules(self) -> tuple[Number | Guard, ...]:
+        return self.alpha, self.beta
 
-    def steepness(self, iteration: int = 0, memory: Memory | None = None) -> tuple[float, float]:
-        """alpha and beta at this iteration."""
-        now = {name: at(getattr(self, name), iteration, memory) for name in ("alpha", "beta")}
+    def resolved(self, moment: Moment) -> "Approx":
+        now = {"alpha": moment.number(self.alpha), "beta": moment.number(self.beta)}
         for name, value in now.items():
             if not value > 0.0:
-                raise LambdaplugError(f"{self!r}: {name} is {value:g} at iteration {iteration}; it must be positive.")
-        return now["alpha"], now["beta"]
+                raise LambdaplugError(
+                    f"{self!r}: {name} is {value:g} at iteration {moment.iteration}; it must be positive."
+                )
+        return self._with(**now)
 
     def value(
         self,
@@ -150,6 +153,7 @@ class Approx(Objective):
         if len(values) != len(queries.labels):
             raise LambdaplugError(f"scores: expected one a row ({len(queries.labels)}), got {len(values)}.")
         threads = get_num_threads()
+        plan = self.resolved(Moment(iteration))
         ranking = Ranking(queries, values, {None: queries.rank(values, threads)}, iteration)
         norm = self.prepared(queries).norm
         found = np.full(len(queries), np.nan)
@@ -157,7 +161,7 @@ class Approx(Objective):
         def work(next_task: Callable[[], Task | None]) -> None:
             scratch = Scratch()
             while (task := next_task()) is not None:
-                raw = self.forward(ranking, task, scratch)[-1]
+                raw = plan.forward(ranking, task, scratch)[-1]
                 found[task.first : task.last] = raw * norm[task.first : task.last]
 
         run_tasks(work, queries.tasks(self.cutoff, self.divisible, threads), threads)
@@ -165,13 +169,6 @@ class Approx(Objective):
         if per_query:
             return found
         return float(np.nanmean(found)) if np.any(norm) else math.nan
-
-    def prepared(self, queries: Queries) -> Prepared:
-        """The measure's view of these queries; made once a data set."""
-        return queries.memo(
-            (self.measure, self.labels, False),
-            lambda: self.measure.prepare(queries.labels_of(self.labels), queries.offsets),
-        )
 
     def forward(
         self, ranking: Ranking, task: Task, scratch: Scratch
@@ -184,7 +181,7 @@ class Approx(Objective):
         # One rank more than there are: how the table goes on must not depend on the longest query.
         discount = queries.memo(("discounts", self.measure, longest), lambda: self.measure.discounts(longest + 1))
         k = self.measure.cutoff
-        alpha, beta = self.steepness(ranking.iteration, ranking.memory)
+        alpha, beta = constant(self.alpha), constant(self.beta)
         smooth = self.measure.smooth()
         assert smooth is not None
         size = int(offsets[last] - offsets[first])

@@ -10,15 +10,24 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..clock import Clock
 from ..errors import LambdaplugError
 from ..kernels import Team, finish_kernel, get_num_threads, run_tasks, shape_kernel
-from ..measures import Measure
+from ..measures import Measure, Prepared
 from ..queries import Array, Labels, Queries, Task, read, vector
-from ..schedules import Memory
+from ..schedules import Guard, Memory, Moment, Number, OnPlateau, is_constant
+from ..values import Value
 from ..watch import watch
 
-__all__ = ["EMPTY", "HESSIAN_FLOOR", "Objective", "Ranking", "Scratch", "as_step", "refuse_document_weights"]
+__all__ = [
+    "EMPTY",
+    "HESSIAN_FLOOR",
+    "MeasureObjective",
+    "Objective",
+    "Ranking",
+    "Scratch",
+    "as_step",
+    "refuse_document_weights",
+]
 
 Gradients: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
@@ -61,7 +70,6 @@ class Ranking:
     scores: Array
     orders: Mapping[int | None, npt.NDArray[np.int32]]  # by cut-off: for each query its documents by rank
     iteration: int = 0
-    memory: Memory | None = None  # what schedules that watch a metric have seen
     exact: bool = False  # float64 for every pair, whatever the spread of the scores
 
 
@@ -117,13 +125,46 @@ class Pieces:
             return self._total if self._next == task.parts else None
 
 
-class Objective(abc.ABC):
+class Objective(Value, abc.ABC):
     """A ranking objective: call ``gradients`` with arrays, or pass the object to LightGBM or XGBoost."""
 
     std: bool = False  # divide each query by the standard deviation of its gradients
     unit: bool = False  # every hessian is 1
     floor: float = HESSIAN_FLOOR  # the least hessian a host is given
-    clock: Clock | None = None  # for those that change with the iteration
+    counted: bool = False  # it depends on the iteration itself, besides its schedules
+
+    @property
+    def parts(self) -> tuple["Objective", ...]:
+        """The objectives that this one is made of."""
+        return ()
+
+    @property
+    def schedules(self) -> tuple[Number | Guard, ...]:
+        """Its own numbers that may follow a schedule, those of its parts apart."""
+        return ()
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is the same in every round."""
+        own = all(not isinstance(number, Guard) and is_constant(number) for number in self.schedules)
+        return own and not self.counted and all(part.constant for part in self.parts)
+
+    @property
+    def watchers(self) -> tuple[OnPlateau | Guard, ...]:
+        """Everything inside that wants to see a validation metric, this objective's own first."""
+        own = [number for number in self.schedules if isinstance(number, (OnPlateau, Guard))]
+        return tuple(dict.fromkeys([*own, *(watcher for part in self.parts for watcher in part.watchers)]))
+
+    def at(self, iteration: int, memory: Memory | None = None) -> "Objective":
+        """The plan of one round: this objective with a plain number in place of every schedule.
+
+        Each schedule is called once; ``memory`` is what those that watch a metric have seen in this training.
+        """
+        return self.resolved(Moment(iteration, memory))
+
+    def resolved(self, moment: Moment) -> "Objective":  # noqa: ARG002
+        """``at``, for those that have something to resolve."""
+        return self
 
     @property
     @abc.abstractmethod
@@ -143,8 +184,7 @@ class Objective(abc.ABC):
     @property
     def sources(self) -> tuple[Labels, ...]:
         """Every label source inside besides the data set's own labels."""
-        labels = getattr(self, "labels", None)
-        return () if labels is None else (labels,)
+        return tuple(dict.fromkeys(source for part in self.parts for source in part.sources))
 
     @property
     def target(self) -> Measure | None:
@@ -195,33 +235,34 @@ class Objective(abc.ABC):
         dtype: npt.DTypeLike = np.float32,
     ) -> tuple[Any, Any]:
         """``gradients`` of rows already checked; ``exact`` and ``dtype`` are for those who compare."""
+        plan = self.at(iteration, memory)
         values = vector(scores, "scores")
         rows = len(queries.labels)
         if len(values) != rows:
             raise LambdaplugError(f"scores: expected one a row ({rows}), got {len(values)}.")
         threads = get_num_threads(threads)
-        tasks = queries.tasks(self.cutoff, self.divisible, threads)
+        tasks = queries.tasks(plan.cutoff, plan.divisible, threads)
         # Each task ranks its own queries; a query that several tasks share is ranked before.
         alone = all(task.parts == 1 for task in tasks)
-        tops = {cutoff: queries.top(cutoff) for cutoff in self.cutoffs}
+        tops = {cutoff: queries.top(cutoff) for cutoff in plan.cutoffs}
         found = {
             top: queries.begin_ranking(top) if alone else queries.rank(values, threads, top, team)
             for top in set(tops.values())
         }
         orders = {cutoff: found[top] for cutoff, top in tops.items()}
         longest = queries.longest
-        ranking = Ranking(queries, values, orders, iteration, memory, exact)
+        ranking = Ranking(queries, values, orders, iteration, exact)
         out = np.empty(rows, dtype), np.empty(rows, dtype)
         pool: list[Scratch] = queries.memo("scratch", list)  # fresh memory every round would cost more than it holds
         split: dict[int, Pieces] = {}
 
         def finish(task: Task, gradient: Array, hessian: Array) -> None:
-            self.shape(queries, task, gradient, hessian)
-            weight = self.weigh(queries, task, gradient, hessian)
-            row = finish_kernel()(gradient, hessian, weight, self.floor, queries.offsets, task.first, task.last, *out)
+            plan.shape(queries, task, gradient, hessian)
+            weight = plan.weigh(queries, task, gradient, hessian)
+            row = finish_kernel()(gradient, hessian, weight, plan.floor, queries.offsets, task.first, task.last, *out)
             if row >= 0:
                 raise LambdaplugError(
-                    f"{self!r}: the gradient of row {row} is {out[0][row]}, its hessian {out[1][row]}. "
+                    f"{plan!r}: the gradient of row {row} is {out[0][row]}, its hessian {out[1][row]}. "
                     "Gains, weights, sigma or the spread of the scores are too large for float32: scale them down."
                 )
 
@@ -236,7 +277,7 @@ class Objective(abc.ABC):
                     queries.rank_part(values, top, task.first, task.last, order, *buffers)
                 size = int(queries.offsets[task.last] - queries.offsets[task.first])
                 sums = (scratch if task.parts == 1 else Scratch()).sums("sums", size)
-                self.accumulate(ranking, task, scratch, 1.0, *sums)
+                plan.accumulate(ranking, task, scratch, 1.0, *sums)
                 whole = sums if task.parts == 1 else split.setdefault(task.first, Pieces()).add(task, sums)
                 if whole is not None:
                     finish(task, *whole)
@@ -268,3 +309,31 @@ class Objective(abc.ABC):
         gradient, hessian = self.differentiate(queries, scores, iteration, threads, team=team, memory=memory)
         watch(data_set, scores, gradient, hessian)
         return gradient, hessian
+
+
+class MeasureObjective(Objective):
+    """An objective of one measure over one label source."""
+
+    measure: Measure
+    labels: Labels | None
+    ignore_zero: bool = False  # rows with the label 0 are in no pair
+
+    @property
+    def sources(self) -> tuple[Labels, ...]:
+        return () if self.labels is None else (self.labels,)
+
+    @property
+    def target(self) -> Measure | None:
+        return self.measure if self.labels is None else None
+
+    def prepared(self, queries: Queries) -> Prepared:
+        """The measure's view of these queries; made once per data set."""
+
+        def prepare() -> Prepared:
+            labels = queries.labels_of(self.labels)
+            prepared = self.measure.prepare(labels, queries.offsets)
+            if self.ignore_zero:
+                prepared = prepared._replace(grade=np.where(labels == 0.0, np.nan, prepared.grade))
+            return prepared
+
+        return queries.memo((self.measure, self.labels, self.ignore_zero), prepare)

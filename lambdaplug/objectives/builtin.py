@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..clock import Clock
 from ..errors import LambdaplugError
 from ..kernels import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
 from ..measures import MAP, NDCG, Measure, Pairs
@@ -111,13 +110,17 @@ def sigmoid_table(sigmoid: float) -> tuple[Array, float]:
 class Lambdarank(BuiltIn):
     """LightGBM's ``objective="lambdarank"``; see :func:`lambdaplug.presets.lightgbm`."""
 
+    truncation_level: int
+    norm: bool
+    sigmoid: float
+    label_gain: tuple[float, ...] | None
+
     def __init__(self, truncation_level: int, norm: bool, sigmoid: float, label_gain: Sequence[float] | None) -> None:
-        self.truncation_level = whole("truncation_level", truncation_level, 1)
-        self.norm = bool(norm)
         if isinstance(sigmoid, bool) or not isinstance(sigmoid, (int, float, np.number)) or not 0 < sigmoid < math.inf:
             raise LambdaplugError(f"sigmoid: expected a positive number, got {sigmoid!r}.")
-        self.sigmoid = float(sigmoid)
-        self.label_gain = None if label_gain is None else tuple(float(gain) for gain in label_gain)
+        gains = None if label_gain is None else tuple(float(gain) for gain in label_gain)
+        self._set(truncation_level=whole("truncation_level", truncation_level, 1), norm=bool(norm))
+        self._set(sigmoid=float(sigmoid), label_gain=gains)
 
     def __repr__(self) -> str:
         said = [f"truncation_level={self.truncation_level}"] if self.truncation_level != 30 else []
@@ -175,9 +178,11 @@ def _document_weight(queries: Queries) -> Array:
 class XENDCG(BuiltIn):
     """LightGBM's ``objective="rank_xendcg"``; see :func:`lambdaplug.presets.lightgbm_xendcg`."""
 
+    seed: int
+    counted = True  # its random numbers are the iteration's
+
     def __init__(self, seed: int) -> None:
-        self.seed = whole("seed", seed, 0, 2**31 - 1)
-        self.clock = Clock()
+        self._set(seed=whole("seed", seed, 0, 2**31 - 1))
 
     def __repr__(self) -> str:
         return f"presets.lightgbm_xendcg({self.seed})"
@@ -222,11 +227,19 @@ class PreparedPairs(NamedTuple):
 
 
 KINDS = ("ndcg", "map", "pairwise")
+PAIRS = "num_pair_per_sample"
 METHODS = {"topk": 32, "mean": 1}  # and XGBoost's default for num_pair_per_sample
 
 
 class RankPairs(BuiltIn):
     """XGBoost's ``objective="rank:ndcg"``, ``"rank:map"`` and ``"rank:pairwise"``; see :func:`lambdaplug.presets.xgboost`."""
+
+    objective: str
+    pair_method: str
+    num_pair_per_sample: int
+    normalization: bool
+    score_normalization: bool
+    exp_gain: bool
 
     def __init__(
         self,
@@ -241,12 +254,14 @@ class RankPairs(BuiltIn):
             raise LambdaplugError(f"expected one of {list(KINDS)}, got {objective!r}.")
         if pair_method not in METHODS:
             raise LambdaplugError(f"pair_method: expected one of {list(METHODS)}, got {pair_method!r}.")
-        self.objective, self.pair_method = objective, pair_method
-        usual = METHODS[pair_method]
-        self.pairs = usual if num_pair_per_sample is None else whole("num_pair_per_sample", num_pair_per_sample, 1)
-        self.normalization, self.score_normalization = bool(normalization), bool(score_normalization)
-        self.exp_gain = bool(exp_gain)
-        self.clock = Clock() if pair_method == "mean" else None
+        pairs = METHODS[pair_method] if num_pair_per_sample is None else num_pair_per_sample
+        self._set(objective=objective, pair_method=pair_method, num_pair_per_sample=whole(PAIRS, pairs, 1))
+        self._set(normalization=bool(normalization), score_normalization=bool(score_normalization))
+        self._set(exp_gain=bool(exp_gain), counted=pair_method == "mean")
+
+    @property
+    def pairs(self) -> int:
+        return self.num_pair_per_sample
 
     def __repr__(self) -> str:
         said = [repr(self.objective)]

@@ -26,10 +26,10 @@ from ..kernels import (
     swap_kernel,
     wide_kernel,
 )
-from ..measures import Measure, Prepared, as_measure
+from ..measures import Measure, as_measure
 from ..queries import Array, Queries, Task, as_labels
 from ..rows import row_order
-from .base import EMPTY, Objective, Ranking, Scratch, as_step
+from .base import EMPTY, MeasureObjective, Ranking, Scratch, as_step
 from .constructions import Construction, RankNetWeightPairs, as_construction
 
 __all__ = ["LambdaRank"]
@@ -45,7 +45,7 @@ class Levels(NamedTuple):
     gains: npt.NDArray[np.float32] = np.empty(0, np.float32)  # by list, and a little longer
 
 
-class LambdaRank(Objective):
+class LambdaRank(MeasureObjective):
     """Train for any measure M: for every pair with i better than j and the score margin o = s_i - s_j,
 
         force = sigma |dM(i, j)| rho,  hessian = sigma^2 |dM(i, j)| rho (1 - rho),  rho = 1/(1 + exp(sigma o)),
@@ -75,6 +75,13 @@ class LambdaRank(Objective):
     array([ 0.25, -0.25], dtype=float32)
     """
 
+    cost: Cost
+    sigma: float
+    construction: Construction
+    step: str
+    normalize: str
+    log: bool  # each query is scaled by log2(1 + S)/S
+
     def __init__(
         self,
         measure: str | Measure,
@@ -87,21 +94,17 @@ class LambdaRank(Objective):
         normalize: str | None = None,
         ignore_zero: bool = False,
     ) -> None:
-        self.measure = as_measure(measure)
-        self.labels = as_labels(labels)
-        self.cost = as_cost(cost)
+        cost, construction = as_cost(cost), as_construction(construction)
         if isinstance(sigma, bool) or not isinstance(sigma, (int, float, np.number)) or not 0 < sigma < np.inf:
             raise LambdaplugError(f"sigma: expected a positive number, got {sigma!r}.")
-        self.sigma = float(sigma)
-        self.construction = as_construction(construction)
-        if not self.construction.costed and (self.sigma != 1.0 or self.cost != as_cost("ranknet")):
-            raise LambdaplugError(f"{self.construction!r} has no pair cost: leave out cost= and sigma=.")
-        self.step, self.normalize = as_step(step, normalize, "newton" if self.cost.convex else "gradient", pairs=True)
-        if self.step == "newton" and not self.cost.convex:
-            raise LambdaplugError(f"{self.cost!r} has no second derivative to divide by: use step='gradient'.")
-        self.std, self.unit = self.normalize == "std", self.step == "gradient"
-        self.log = self.normalize == "log"
-        self.ignore_zero = bool(ignore_zero)
+        if not construction.costed and (sigma != 1.0 or cost != as_cost("ranknet")):
+            raise LambdaplugError(f"{construction!r} has no pair cost: leave out cost= and sigma=.")
+        step, normalize = as_step(step, normalize, "newton" if cost.convex else "gradient", pairs=True)
+        if step == "newton" and not cost.convex:
+            raise LambdaplugError(f"{cost!r} has no second derivative to divide by: use step='gradient'.")
+        self._set(measure=as_measure(measure), labels=as_labels(labels), cost=cost, sigma=float(sigma))
+        self._set(construction=construction, step=step, normalize=normalize, ignore_zero=bool(ignore_zero))
+        self._set(std=normalize == "std", unit=step == "gradient", log=normalize == "log")
 
     def __repr__(self) -> str:
         said = [repr(str(self.measure))]
@@ -116,6 +119,10 @@ class LambdaRank(Objective):
         said += [f"normalize={self.normalize!r}"] if self.normalize != usual else []
         said += ["ignore_zero=True"] if self.ignore_zero else []
         return f"LambdaRank({', '.join(said)})"
+
+    def unscaled(self) -> "LambdaRank":
+        """Its forces as they are, with no factor for a query as a whole."""
+        return self._with(std=False, unit=False, log=False)
 
     @property
     def cutoff(self) -> int | None:
@@ -133,22 +140,6 @@ class LambdaRank(Objective):
     @property
     def divisible(self) -> bool:
         return self.staged and not self.log  # its factor needs all of a query's forces
-
-    @property
-    def target(self) -> Measure | None:
-        return self.measure if self.labels is None else None
-
-    def prepared(self, queries: Queries) -> Prepared:
-        """The measure's view of these queries; made once a data set."""
-
-        def prepare() -> Prepared:
-            labels = queries.labels_of(self.labels)
-            prepared = self.measure.prepare(labels, queries.offsets)
-            if self.ignore_zero:
-                prepared = prepared._replace(grade=np.where(labels == 0.0, np.nan, prepared.grade))
-            return prepared
-
-        return queries.memo((self.measure, self.labels, self.ignore_zero), prepare)
 
     def levels(self, queries: Queries) -> Levels:
         """What the gains of these queries look like; made once a data set."""

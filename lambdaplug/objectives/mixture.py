@@ -1,13 +1,11 @@
 """Sums of objectives: gradients add, so several measures, label sources and moving targets need no kernel of their own."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from ..clock import Clock
 from ..errors import LambdaplugError
 from ..measures import Measure
-from ..queries import Array, Labels, Queries, Task
-from ..schedules import Guard, Number, OnPlateau, at, check, clip, is_constant
+from ..queries import Array, Queries, Task
+from ..schedules import Guard, Memory, Moment, Number, OnPlateau, check, clip, constant
 from .base import EMPTY, Objective, Ranking, Scratch, as_step
 from .lambdarank import LambdaRank
 
@@ -33,6 +31,11 @@ class Mixture(Objective):
     Mixture([(0.7, LambdaRank('ndcg')), (0.3, LambdaRank('map'))])
     """
 
+    terms: tuple[tuple[Number, Objective], ...]  # weight and part
+    step: str | None
+    normalize: str
+    guard: Guard | None
+
     def __init__(
         self,
         parts: Sequence[tuple[Number, Objective]],
@@ -41,24 +44,25 @@ class Mixture(Objective):
         normalize: str | None = None,
         guard: Guard | None = None,
     ) -> None:
-        self.parts = tuple((check(weight, f"weight {k}"), part) for k, (weight, part) in enumerate(parts))
-        if not self.parts:
+        terms = tuple((check(weight, f"weight {k}"), part) for k, (weight, part) in enumerate(parts))
+        if not terms:
             raise LambdaplugError("expected at least one objective.")
-        for _, part in self.parts:
+        for _, part in terms:
             if not isinstance(part, Objective):
                 raise LambdaplugError(f"expected an objective such as lp.LambdaRank('map'), got {part!r}.")
-        if guard is not None and (not isinstance(guard, Guard) or len(self.parts) < 2):
+        if guard is not None and (not isinstance(guard, Guard) or len(terms) < 2):
             raise LambdaplugError(
                 f"guard: expected lp.guard('ndcg@3', floor=...) and at least two parts, got {guard!r}."
             )
-        self.step, self.normalize = as_step(step, normalize, None)
-        self.std, self.unit = self.normalize == "std", self.step == "gradient"
-        self.guard = guard
-        changing = any(not is_constant(weight) or part.clock is not None for weight, part in self.parts)
-        self.clock = Clock() if changing or guard is not None else None
+        step, normalize = as_step(step, normalize, None)
+        self._set(terms=terms, step=step, normalize=normalize, guard=guard)
+        self._set(std=normalize == "std", unit=step == "gradient")
+
+    def _content(self) -> tuple[object, ...]:
+        return self.terms, self.step, self.normalize, self.guard
 
     def __repr__(self) -> str:
-        said = [f"({weight!r}, {part!r})" for weight, part in self.parts]
+        said = [f"({weight!r}, {part!r})" for weight, part in self.terms]
         return f"{type(self).__name__}([{', '.join(said)}]{self._options()})"
 
     def _options(self) -> str:
@@ -68,61 +72,67 @@ class Mixture(Objective):
         return text + (f", guard={self.guard!r}" if self.guard else "")
 
     @property
+    def parts(self) -> tuple[Objective, ...]:
+        return tuple(part for _, part in self.terms)
+
+    @property
+    def schedules(self) -> tuple[Number | Guard, ...]:
+        weights = tuple(weight for weight, _ in self.terms)
+        return weights if self.guard is None else (self.guard, *weights)
+
+    @property
     def cutoff(self) -> int | None:
-        cutoffs = [part.cutoff for _, part in self.parts]
+        cutoffs = [part.cutoff for part in self.parts]
         known = [cutoff for cutoff in cutoffs if cutoff is not None]
         return max(known) if len(known) == len(cutoffs) else None
 
     @property
     def cutoffs(self) -> frozenset[int | None]:
-        return frozenset().union(*(part.cutoffs for _, part in self.parts))
+        return frozenset().union(*(part.cutoffs for part in self.parts))
 
     @property
     def divisible(self) -> bool:
-        return all(part.divisible and not (part.std or part.unit) for _, part in self.parts)
+        return all(part.divisible and not (part.std or part.unit) for part in self.parts)
 
     @property
     def target(self) -> Measure | None:
-        return self.parts[0][1].target
-
-    @property
-    def sources(self) -> tuple[Labels, ...]:
-        return tuple(dict.fromkeys(source for _, part in self.parts for source in part.sources))
-
-    @property
-    def watchers(self) -> tuple[OnPlateau | Guard, ...]:
-        """Everything inside that wants to see a validation metric, this objective's own first."""
-        own = [self.guard] if self.guard else []
-        inside = [weight for weight, _ in self.parts if isinstance(weight, OnPlateau)]
-        deeper = [watcher for _, part in self.parts if isinstance(part, Mixture) for watcher in part.watchers]
-        return tuple(dict.fromkeys((*own, *inside, *deeper)))
+        return self.parts[0].target
 
     @property
     def watching(self) -> "Mixture":
         """The outermost mixture in here whose own weights follow a metric; itself if none does."""
-        if self.guard or any(isinstance(weight, OnPlateau) for weight, _ in self.parts):
+        if any(isinstance(number, (OnPlateau, Guard)) for number in self.schedules):
             return self
-        inner = [part for _, part in self.parts if isinstance(part, Mixture) and part.watchers]
+        inner = [part for part in self.parts if isinstance(part, Mixture) and part.watchers]
         return inner[0].watching if inner else self
 
-    def weights(self, iteration: int = 0, memory: dict[Any, Any] | None = None) -> list[float]:
+    def weights(self, iteration: int = 0, memory: Memory | None = None) -> list[float]:
         """The parts' weights at this iteration."""
-        weights = [at(weight, iteration, memory) for weight, _ in self.parts]
+        return self.weights_in(Moment(iteration, memory))
+
+    def weights_in(self, moment: Moment) -> list[float]:
+        """``weights``, of a round that others ask too."""
+        weights = [moment.number(weight) for weight, _ in self.terms]
         if min(weights) < 0.0:
             raise LambdaplugError(
-                f"{self!r}: a weight is {min(weights):g} at iteration {iteration}; weights start at 0."
+                f"{self!r}: a weight is {min(weights):g} at iteration {moment.iteration}; weights start at 0."
             )
         if self.guard is not None:
-            share = self.guard.value(memory)
+            share = self.guard.value(moment.memory)
             later = [weight * share for weight in weights[1:]]
             weights = [weights[0] + sum(weights[1:]) - sum(later), *later] if share != 1.0 else weights
         return weights
 
+    def resolved(self, moment: Moment) -> "Mixture":
+        weights = self.weights_in(moment)
+        parts = [part.resolved(moment) for part in self.parts]
+        return self._with(terms=tuple(zip(weights, parts, strict=True)), guard=None)
+
     def accumulate(
         self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
     ) -> None:
-        for k, weight in enumerate(self.weights(ranking.iteration, ranking.memory)):
-            part = self.parts[k][1]
+        for k, (weight, part) in enumerate(self.terms):
+            weight = constant(weight)
             if weight == 0.0:
                 continue
             if not (part.std or part.unit):
@@ -146,7 +156,7 @@ class Mixture(Objective):
         hessian: Array,
     ) -> None:
         """Add part k before its shape."""
-        self.parts[k][1].accumulate(ranking, task, scratch, coefficient, gradient, hessian)
+        self.parts[k].accumulate(ranking, task, scratch, coefficient, gradient, hessian)
 
     def tier(self, queries: Queries, k: int) -> Array:  # noqa: ARG002
         """One number a row: part k's pairs are those of equal numbers. Empty: all pairs."""
@@ -199,7 +209,7 @@ class Graded(Mixture):
         super().__init__(list(zip(weights, tiers, strict=True)), step=step, normalize=normalize, guard=guard)
 
     def __repr__(self) -> str:
-        weights, tiers = zip(*self.parts, strict=True)
+        weights, tiers = zip(*self.terms, strict=True)
         return f"Graded({list(tiers)!r}, weights={list(weights)!r}{self._options()})"
 
     def add(
@@ -212,12 +222,12 @@ class Graded(Mixture):
         gradient: Array,
         hessian: Array,
     ) -> None:
-        part, tier = self.parts[k][1], self.tier(ranking.queries, k)
+        part, tier = self.parts[k], self.tier(ranking.queries, k)
         assert isinstance(part, LambdaRank)
         part.accumulate(ranking, task, scratch, coefficient, gradient, hessian, tier)
 
     def tier(self, queries: Queries, k: int) -> Array:
-        sources = tuple(part.labels for _, part in self.parts[:k] if isinstance(part, LambdaRank))
+        sources = tuple(part.labels for part in self.parts[:k] if isinstance(part, LambdaRank))
         return queries.memo(("tiers", sources), lambda: queries.tiers(sources)) if k else EMPTY
 
 
@@ -238,14 +248,19 @@ class interpolate(Mixture):  # noqa: N801 -- reads as the function it was in the
         normalize: str | None = None,
         guard: Guard | None = None,
     ) -> None:
-        self.weight = check(weight, "weight")
-        super().__init__([(self.weight, a), (self.weight, b)], step=step, normalize=normalize, guard=guard)
+        weight = check(weight, "weight")
+        super().__init__([(weight, a), (weight, b)], step=step, normalize=normalize, guard=guard)
+
+    @property
+    def weight(self) -> Number:
+        """The weight of b."""
+        return self.terms[1][0]
 
     def __repr__(self) -> str:
-        return f"interpolate({self.parts[0][1]!r}, {self.parts[1][1]!r}, weight={self.weight!r}{self._options()})"
+        return f"interpolate({self.parts[0]!r}, {self.parts[1]!r}, weight={self.weight!r}{self._options()})"
 
-    def weights(self, iteration: int = 0, memory: dict[Any, Any] | None = None) -> list[float]:
-        weight = clip(at(self.weight, iteration, memory))
+    def weights_in(self, moment: Moment) -> list[float]:
+        weight = clip(moment.number(self.weight))
         if self.guard is not None:
-            weight *= self.guard.value(memory)
+            weight *= self.guard.value(moment.memory)
         return [1.0 - weight, weight]

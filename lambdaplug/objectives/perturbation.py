@@ -7,12 +7,12 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ..clock import Clock
 from ..errors import LambdaplugError
 from ..kernels import NOISE, move_kernel, rank_kernel, sign_kernel, value_kernel
-from ..measures import Measure, Prepared, as_measure
-from ..queries import Array, Queries, Task, as_labels
-from .base import Objective, Ranking, Scratch, as_step, refuse_document_weights
+from ..measures import Measure, as_measure
+from ..queries import Array, Task, as_labels
+from ..schedules import Moment
+from .base import MeasureObjective, Ranking, Scratch, as_step, refuse_document_weights
 
 __all__ = ["FDSA", "SPSA", "simultaneous_slope"]
 
@@ -54,17 +54,18 @@ def simultaneous_slope(
 DISTANCE = 0.3  # the default c, for scores whose spread is about 1
 
 
-class _Numerical(Objective):
+class _Numerical(MeasureObjective):
     """Gradient steps along an estimated slope of the measure."""
 
+    c: float
+    normalize: str
+
     def __init__(self, measure: str | Measure, labels: npt.ArrayLike | None, c: float, normalize: str | None) -> None:
-        self.measure = as_measure(measure)
-        self.labels = as_labels(labels)
         if isinstance(c, bool) or not isinstance(c, (int, float, np.number)) or not 0 < c < math.inf:
             raise LambdaplugError(f"c: expected a positive number, the distance scores are moved, got {c!r}.")
-        self.c = float(c)
-        _, self.normalize = as_step("gradient", normalize, None)
-        self.std, self.unit = self.normalize == "std", True
+        _, normalize = as_step("gradient", normalize, None)
+        self._set(measure=as_measure(measure), labels=as_labels(labels), c=float(c), normalize=normalize)
+        self._set(std=normalize == "std", unit=True)
 
     def _said(self) -> list[str]:
         said = [repr(str(self.measure))]
@@ -82,17 +83,6 @@ class _Numerical(Objective):
     @property
     def divisible(self) -> bool:
         return False  # the value of a query needs all of it
-
-    @property
-    def target(self) -> Measure | None:
-        return self.measure if self.labels is None else None
-
-    def prepared(self, queries: Queries) -> Prepared:
-        """The measure's view of these queries; made once a data set."""
-        return queries.memo(
-            (self.measure, self.labels, False),
-            lambda: self.measure.prepare(queries.labels_of(self.labels), queries.offsets),
-        )
 
 
 class SPSA(_Numerical):
@@ -121,6 +111,11 @@ class SPSA(_Numerical):
     SPSA('err@10', evaluations=8)
     """
 
+    evaluations: int
+    c_decay: float
+    seed: int
+    counted = True  # its tosses are the iteration's
+
     def __init__(
         self,
         measure: str | Measure,
@@ -141,8 +136,10 @@ class SPSA(_Numerical):
             raise LambdaplugError(f"c_decay: expected a number from 0 on, got {c_decay!r}.")
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
             raise LambdaplugError(f"seed: expected a whole number from 0 on, below 2^63, got {seed!r}.")
-        self.evaluations, self.c_decay, self.seed = int(evaluations), float(c_decay), int(seed)
-        self.clock = Clock()
+        self._set(evaluations=int(evaluations), c_decay=float(c_decay), seed=int(seed))
+
+    def resolved(self, moment: Moment) -> "SPSA":
+        return self._with(c=self.c / (moment.iteration + 1) ** self.c_decay, c_decay=0.0)
 
     def _said(self) -> list[str]:
         said = super()._said()
@@ -188,7 +185,7 @@ class SPSA(_Numerical):
             value,
             ranking.scores[rows],
             offsets,
-            c=self.c / (ranking.iteration + 1) ** self.c_decay,
+            c=self.c,
             draws=self.evaluations // 2,
             seed=self.seed,
             iteration=ranking.iteration,

@@ -1,0 +1,50 @@
+"""Values: objects that never change, equal and hashable by what they were made of."""
+
+import inspect
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+__all__ = ["Value"]
+
+V = TypeVar("V", bound="Value")
+
+
+class Value:
+    """Base of such objects. A subclass sets each parameter of its ``__init__`` under the same name, by ``_set``."""
+
+    _parameters: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._parameters = tuple(inspect.signature(cls.__init__).parameters)[1:]
+
+    def _set(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+    def _with(self: V, **attributes: Any) -> V:
+        """The same with other attributes, which are not checked."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, **attributes)
+        return other
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(
+            f"{name}: {self!r} cannot be changed after it was made. Make another one with {name}={value!r}."
+        )
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name}: {self!r} cannot be changed after it was made.")
+
+    def _content(self) -> tuple[Any, ...]:
+        return tuple(self.__dict__[name] for name in self._parameters)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and isinstance(other, Value) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._content()))
+
+    def __copy__(self: V) -> V:
+        return self
+
+    def __deepcopy__(self: V, memo: object) -> V:
+        return self
