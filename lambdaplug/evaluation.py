@@ -10,7 +10,8 @@ import numpy.typing as npt
 from .errors import LambdaplugError
 from .kernels import expected_kernel, get_num_threads, run_tasks, tied_value_kernel, value_kernel
 from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered
-from .queries import Array, Labels, Queries, Task, as_labels, read, vector
+from .queries import Array, Labels, Queries, Task, as_labels, vector
+from .training import read
 
 __all__ = ["Convention", "Empty", "Metric", "Ties", "evaluate", "import_pandas", "mean", "metric", "per_query_values"]
 
@@ -161,6 +162,7 @@ def per_query_values(
     if len(ranked) != len(queries.labels):
         raise LambdaplugError(f"scores: expected one a row ({len(queries.labels)}), got {len(ranked)}.")
     threads = get_num_threads(threads)
+    queries.begin()
     order = queries.rank(ranked, threads)
     prepared = _prepare(measures, queries, labels, threads)
     values = [np.zeros(len(queries)) for _ in measures]
@@ -283,7 +285,7 @@ class Metric:
             data_set.queries,
             scores[:0] if data_set.stand_in else scores,
             data_set.threads,
-            with_direction=data_set.host == "LightGBM",
+            with_direction=data_set.directed,
             total=data_set.total,
         )
 

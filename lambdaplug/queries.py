@@ -1,13 +1,9 @@
-"""Rows in queries: checked once, never changed, shared by everything that ranks them.
-
-Also the door through which a host's data set comes in: ``read`` asks the reader that the host has registered.
-"""
+"""Rows in queries: checked once, never changed, shared by everything that ranks them."""
 
 import hashlib
 import itertools
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -17,7 +13,7 @@ from .errors import LambdaplugError
 from .kernels import Team, rank_kernel, run_tasks, top_kernel
 from .rows import levels, row_order
 
-__all__ = ["Column", "DataSet", "Labels", "Queries", "Task", "as_labels", "group_sizes", "read", "register_reader"]
+__all__ = ["Column", "Labels", "Queries", "Task", "as_labels", "group_sizes"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -26,7 +22,9 @@ CHUNK_WORK = 1 << 20, 6 << 20  # pairs in a task: long beside what handing it ou
 CHUNKS = 4  # for each thread, so that none waits long for another's last
 SPLIT_WORK = 1 << 25
 TOP_SHARE = 8  # picking the first of so many documents is faster than ranking them all
-MEMO_SIZE = 24
+MEMO_SIZE = 24  # results kept in any case; beyond it, those that nobody has asked for lately are forgotten
+MEMO_IDLE = 64  # gradients or evaluations
+ORDERS = 64  # rankings to start from, one per cut-off
 
 
 class Task(NamedTuple):
@@ -128,6 +126,8 @@ class Queries:
     """``labels`` of rows that belong to consecutive queries, ``offsets[q]:offsets[q + 1]`` being query q's rows."""
 
     __slots__ = (
+        "__weakref__",
+        "_calls",
         "_making",
         "_memo",
         "_orders",
@@ -163,7 +163,8 @@ class Queries:
         self.rows = rows  # which of the original data set's rows these are, where they are a part of it
         self.total_rows = len(self.labels) if total_rows is None else total_rows
         self.columns = columns or {}  # the values of these rows in a cluster's further columns, by name
-        self._memo: dict[Hashable, Any] = {}
+        self._memo: dict[Hashable, list[Any]] = {}  # what was made, and the last call that asked for it
+        self._calls = 0
         self._making = threading.RLock()
         # Where the next ranking starts from, by cut-off: it changes no result, only the time.
         self._orders: dict[int | None, npt.NDArray[np.int32]] = {}
@@ -202,15 +203,27 @@ class Queries:
     def longest(self) -> int:
         return int(self.sizes.max(initial=0))
 
+    def begin(self) -> None:
+        """A gradient or an evaluation begins; what it asks ``memo`` for is kept for as long as such calls ask for it."""
+        self._calls += 1
+
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What ``make`` returned for this key; a few are kept. Threads wait for the first who makes it."""
-        with self._making:
-            if key not in self._memo:
-                made = make()
-                while len(self._memo) >= MEMO_SIZE:
-                    self._memo.pop(next(iter(self._memo)))
-                self._memo[key] = made
-            return self._memo[key]  # type: ignore[no-any-return]
+        """What ``make`` returned for this key. Threads wait for the first who makes it."""
+        kept = self._memo.get(key)
+        if kept is None:
+            with self._making:
+                kept = self._memo.get(key)
+                if kept is None:
+                    kept = [make(), 0]
+                    self._forget()
+                    self._memo[key] = kept
+        kept[1] = self._calls
+        return kept[0]  # type: ignore[no-any-return]
+
+    def _forget(self) -> None:
+        if len(self._memo) >= MEMO_SIZE:
+            for key in [key for key, (_, asked) in self._memo.items() if asked < self._calls - MEMO_IDLE]:
+                del self._memo[key]
 
     def __contains__(self, key: Hashable) -> bool:
         """Whether ``memo`` has something for this key."""
@@ -281,7 +294,7 @@ class Queries:
 
     def end_ranking(self, top: int | None, order: npt.NDArray[np.int32]) -> None:
         """Let the next ranking start from this one, and change it."""
-        if len(self._orders) >= 4:
+        if len(self._orders) >= ORDERS:
             self._orders.clear()
         self._orders[top] = order
 
@@ -351,45 +364,3 @@ def _weight(weight: npt.ArrayLike | None, expected: int, unit: str) -> Array | N
     if not (np.isfinite(values).all() and (values >= 0).all()):
         raise LambdaplugError("weight: expected finite numbers that are not negative.")
     return values
-
-
-# --- data sets of the hosts --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """A host's data set as lambdaplug sees it during one call."""
-
-    queries: Queries  # the same object as long as the data set does not change
-    host: str
-    threads: int | None = None  # what the host was told to use
-    team: Team | None = None  # the host's own threads, idle while it waits for us
-    training: Any = None  # the Booster that is being trained, if one is
-    hessian_floor: str = ""  # the host's parameter that can forbid every split
-    made_no_split: Callable[[], bool] | None = None  # whether the training's last tree has none; dear to ask
-    on_metric: Callable[[list[str]], None] | None = None  # told the names of the measures a metric reports
-    total: Callable[[Array], Array] | None = None  # adds arrays up over the workers that train together
-    stand_in: bool = False  # a row that a host needed where a worker's share has none: not to be counted
-
-
-_READERS: dict[str, Callable[[Any], DataSet]] = {}
-
-
-def register_reader(package: str, reader: Callable[[Any], DataSet]) -> None:
-    """Say how data sets whose class comes from this package are read; None stands for the one being trained on."""
-    _READERS[package] = reader
-
-
-def read(data: Any, package: str | None = None) -> DataSet:
-    """The data set that a host passed to an objective or a metric; with ``package``, what that host trains on now."""
-    if package is not None:
-        return _READERS[package](None)
-    for kind in type(data).__mro__:
-        package = kind.__module__.partition(".")[0]
-        if package in _READERS:
-            return _READERS[package](data)
-    raise LambdaplugError(
-        f"expected a data set of {' or '.join(sorted(_READERS))} as the second argument, got {type(data).__name__}. "
-        "For arrays use objective.gradients(scores, labels, group) or lp.evaluate; for scikit-learn's interface "
-        "lp.LGBMRanker and lp.XGBRanker."
-    )

@@ -74,9 +74,11 @@ def constant(number: Number) -> float:
 class Moment:
     """One round of a training: asks each schedule for its number once, however often that is used."""
 
-    def __init__(self, iteration: int, memory: Memory | None = None) -> None:
+    def __init__(self, iteration: int, memory: Memory | None = None, *, later: bool = False) -> None:
         self.iteration = iteration
         self.memory = memory
+        self.later = later  # the training has had rounds before
+        self.weights: dict[Hashable, list[float]] = {}  # of the mixtures in it, once they are resolved
         self._numbers: dict[int, float] = {}  # by the schedule's identity
 
     def number(self, number: Number) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugWarning
-from .queries import DataSet
+from .training import DataSet
 
 __all__ = ["watch"]
 
@@ -33,10 +33,10 @@ def watch(data: DataSet, scores: npt.ArrayLike, gradient: npt.NDArray[Any], hess
     looked at.
     """
     values = np.asarray(scores).reshape(-1)
-    if data.training is None or values.size == 0:
+    if data.booster is None or values.size == 0:
         return
     sample = values[:: 1 + values.size // SAMPLE].astype(np.float64)
-    last = _seen.get(data.training)
+    last = _seen.get(data.booster)
     warned = last is not None and last.warned
     if last is not None and not warned and len(last.sample) == len(sample):
         moved = sample - last.sample
@@ -55,4 +55,4 @@ def watch(data: DataSet, scores: npt.ArrayLike, gradient: npt.NDArray[Any], hess
                 stacklevel=3,
             )
             warned = True
-    _seen[data.training] = Seen(sample, warned)
+    _seen[data.booster] = Seen(sample, warned)

@@ -155,8 +155,7 @@ def test_what_holds_whatever_the_data(name, monkeypatch):
     weight = np.where(np.arange(len(group)) % 2, 2.0, 1.0)
     twice = objective.gradients(scores, labels, group, weight)[0]
     np.testing.assert_allclose(twice, gradient * np.repeat(weight, group), rtol=1e-6)
-    elsewhere = copy.copy(objective)
-    elsewhere.labels = type(lp.LambdaRank("map", labels=labels).labels)(labels)
+    elsewhere = objective._with(labels=lp.LambdaRank("map", labels=labels).labels)
     np.testing.assert_array_equal(elsewhere.gradients(scores, 0 * labels, group), (gradient, hessian))
     mixed = lp.Mixture([(0.5, objective), (0.5, lp.LambdaRank("map"))]).gradients(scores, labels, group)[0]
     parts = 0.5 * gradient + 0.5 * lp.LambdaRank("map").gradients(scores, labels, group)[0]
@@ -211,12 +210,9 @@ def train(host, objective, rounds, callbacks=(), threads=1):
 
 
 @pytest.mark.parametrize("host", ["LightGBM", "XGBoost"])
-def test_boosters_learn_and_need_the_clock_for_spsa(host):
+def test_boosters_learn(host):
     objective = lp.SPSA("ndcg@10", evaluations=8)
-    for changing in (objective, lp.Mixture([(1.0, objective)])):
-        with pytest.raises(Exception, match=r"callbacks=\[lp.callback\(objective\)\]"):
-            train(host, changing, 2)
-    scores = train(host, objective, 20, [lp.callback(objective)])
+    scores = train(host, objective, 20)
     np.testing.assert_array_equal(scores, train(host, objective, 20, [lp.callback(objective)]))
     seen = []
 

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from ..queries import DataSet, register_reader
+from ..training import DataSet, register_reader
 
 __all__ = ["HOSTS", "module"]
 
@@ -21,7 +21,7 @@ def module(host: str) -> Any:
 
 def _reader(host: str) -> Callable[[Any], DataSet]:
     def read(data: Any) -> DataSet:
-        found: DataSet = module(host).read(data)
+        found: DataSet = module(host).HOST.read(data)
         return found
 
     return read
@@ -29,3 +29,4 @@ def _reader(host: str) -> Callable[[Any], DataSet]:
 
 for _host in HOSTS:
     register_reader(_host, _reader(_host))
+register_reader("lambdaplug", _reader("lightgbm"))  # rows as such come from LightGBM's own ranker

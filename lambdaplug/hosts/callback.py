@@ -1,6 +1,5 @@
-"""One callback for both hosts: it tells an objective the iteration, and its watching schedules the validation metric."""
+"""One callback for both hosts: it shows schedules that watch a metric what it is on validation data."""
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -9,104 +8,71 @@ from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..objectives import Objective
 from ..objectives.mixture import Mixture
-from .calling import call_after_rounds, introduce
+from ..training import tell
+from .base import Host
+from .following import Follower, host_of
 
 __all__ = ["Callback", "callback", "with_callback"]
 
 
-class Callback:
-    """See :func:`callback`. LightGBM calls the object itself, XGBoost its methods."""
+class Callback(Follower):
+    """See :func:`callback`."""
+
+    order = 5  # LightGBM: before early stopping, which ends the round by an exception
 
     def __init__(self, objective: Objective, valid: str | None = None, metric: Metric | None = None) -> None:
         if not isinstance(objective, Objective):
             raise LambdaplugError(f"callback: expected an objective, got {objective!r}.")
+        super().__init__()
         self.objective = objective
         self.valid = valid
         self.metric = metric
-        self.order = -100  # LightGBM: before other callbacks; it wants an attribute of the instance
         self.trace: list[dict[str, float]] = []
-        self._seen: Hashable = None
-        self._looks_afterwards = False
-        introduce(Callback)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        introduce(Callback)
+    def tick(self, iteration: int) -> None:
+        """Say the iteration, where the objective is called by something else than a Booster; a Booster knows it."""
+        tell(self.objective, iteration)
 
-    def tick(self, iteration: int, training: Hashable = "loop") -> None:
-        """Tell the iteration by hand, in a loop of one's own over Booster.update."""
-        self._tick(iteration, training, None)
+    def begin(self) -> None:
+        self.trace = []
 
-    def _tick(self, iteration: int, training: Hashable, data_sets: frozenset[int] | None) -> None:
-        if self.objective.clock is None:
+    def follow(self, model: Any, iteration: int, evals_log: Any = None) -> None:
+        watchers = self.objective.watchers
+        if not watchers or not isinstance(self.objective, Mixture):
             return
-        if training != self._seen:
-            self._seen, self.trace = training, []
-        self.objective.clock.tick(iteration, training, data_sets)
-
-    @property
-    def _watchers(self) -> tuple[Any, ...]:
-        return self.objective.watchers if isinstance(self.objective, Mixture) else ()
-
-    def _show(self, values: dict[str, float], iteration: int) -> None:
-        """What the validation metrics were after the last round."""
-        if self.objective.clock is None or not isinstance(self.objective, Mixture):
-            return
-        memory = self.objective.clock.moment.memory
-        weights = self.objective.watching.weights(iteration, memory)
+        host = host_of(model)
+        boosters = list(host.boosters(model))
+        names = [str(watcher.metric) for watcher in watchers]
+        if evals_log is None:
+            watched = Metric(list(dict.fromkeys(watcher.metric for watcher in watchers)))
+            further = None if self.metric is None else self.metric.without(watched.names)
+            values = _lightgbm_values(boosters, watched if further is None else watched + further, self.valid)
+        else:
+            values = _xgboost_values(evals_log, set(names), self.valid)
+        weights = self._weights(host, boosters[0])
         self.trace.append({"iteration": iteration, "weight": sum(weights[1:]), **values})
-        for watcher in self._watchers:
-            watcher.observe(values[str(watcher.metric)], memory)
+        for booster in boosters:
+            for watcher, name in zip(watchers, names, strict=True):
+                watcher.observe(values[name], host.training(booster).memory)
 
-    # LightGBM: called before each iteration with its CallbackEnv, because before_iteration below is true.
-
-    def __call__(self, env: Any) -> None:
-        if env.iteration == env.begin_iteration:
-            self._seen = None
-            self._looks_afterwards = bool(self._watchers) and call_after_rounds(self._look)
-        elif self._watchers and not self._looks_afterwards:  # a loop of one's own
-            self._look(env.model, env.iteration - 1)
-        data_sets = frozenset(id(booster.train_set) for booster in _boosters(env.model))
-        self._tick(env.iteration, id(env.model), data_sets)
-
-    def _look(self, model: Any, iteration: int) -> None:
-        watched = Metric(list(dict.fromkeys(watcher.metric for watcher in self._watchers)))
-        further = None if self.metric is None else self.metric.without(watched.names)
-        metric = watched if further is None else watched + further
-        self._show(_lightgbm_values(_boosters(model), metric, self.valid), iteration)
-
-    # XGBoost: a TrainingCallback in all but name; hosts.xgboost registers it as one.
-
-    def before_training(self, model: Any) -> Any:
-        self._seen = None
-        return model
-
-    def after_training(self, model: Any) -> Any:
-        return model
-
-    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
-        # The epoch restarts at 0 when a training is continued; the rounds boosted do not.
-        first = model.cvfolds[0].bst if hasattr(model, "cvfolds") else model
-        self._tick(first.num_boosted_rounds(), id(model), None)
-        return False
-
-    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
-        clock = self.objective.clock
-        if clock is not None:
-            iteration = clock.moment.last
-            clock.stop()
-            if self._watchers:
-                names = {str(watcher.metric) for watcher in self._watchers}
-                self._show(_xgboost_values(evals_log, names, self.valid), iteration)
-        return False
+    def _weights(self, host: Host, booster: Any) -> list[float]:
+        """Those of the last round."""
+        moment = host.training(booster).moment
+        assert isinstance(self.objective, Mixture)
+        if moment is None or self.objective.watching not in moment.weights:
+            raise LambdaplugError(
+                f"callback: {self.objective!r} was told to watch a training of another objective. Give lp.callback the "
+                "objective that is trained."
+            )
+        return moment.weights[self.objective.watching]
 
 
 def with_callback(objective: object, callbacks: list[Any] | None) -> list[Any] | None:
     """The callbacks, and the one that the objective needs if it is not among them."""
-    if not isinstance(objective, Objective) or objective.clock is None:
+    if not isinstance(objective, Objective) or not objective.watchers:
         return callbacks
     given = list(callbacks or [])
-    if any(isinstance(one, Callback) and one.objective.clock is objective.clock for one in given):
+    if any(isinstance(one, Callback) and one.objective == objective for one in given):
         return given
     return [callback(objective), *given]
 
@@ -116,10 +82,6 @@ def _missing(name: str, found: list[str], how: str) -> LambdaplugError:
         f"the objective watches {name!r} on a validation set, and the training evaluates "
         f"{', '.join(found) or 'nothing'}: {how}"
     )
-
-
-def _boosters(model: Any) -> list[Any]:
-    return getattr(model, "boosters", None) or [model]
 
 
 def _lightgbm_values(boosters: list[Any], metric: Metric, valid: str | None) -> dict[str, float]:
@@ -152,12 +114,24 @@ def _xgboost_values(log: Any, names: set[str], valid: str | None) -> dict[str, f
 
 
 def callback(objective: Objective, valid: str | None = None, metric: Metric | None = None) -> Callback:
-    """``callbacks=[lp.callback(objective)]``, in ``train`` and ``cv`` of both hosts: tells it the iteration.
+    """``callbacks=[lp.callback(objective)]``, in ``train`` and ``cv`` of both hosts: for schedules that watch a metric.
 
-    Needed where something inside the objective changes with the iteration, harmless elsewhere. One object serves one
-    training at a time. Schedules that watch a metric (``lp.on_plateau``, ``lp.guard``) see it on the validation set
-    named ``valid``; default LightGBM's first and XGBoost's last. ``callback.trace`` has a row for every round then:
-    iteration, weight of the parts after the first, and the metrics: with XGBoost all that it evaluates, with LightGBM
-    the watched ones and those in ``metric``, such as ``lp.metric("cndcg@3", labels=valid_clicks)``.
+    Needed by ``lp.on_plateau`` and ``lp.guard``, harmless elsewhere: the iteration is known from the Booster that is
+    training. One object serves one training at a time.
+
+    Parameters
+    ----------
+    objective : Objective
+        The objective that is trained.
+    valid : str, optional
+        The name of the validation set to watch; default LightGBM's first and XGBoost's last.
+    metric : Metric, optional
+        With LightGBM, further measures for ``trace``, such as ``lp.metric("cndcg@3", labels=valid_clicks)``; with XGBoost
+        all that it evaluates are there.
+
+    Returns
+    -------
+    Callback
+        ``callback.trace`` has one row per round: iteration, weight of the parts after the first, and the metrics.
     """
     return Callback(objective, valid, metric)

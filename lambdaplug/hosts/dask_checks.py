@@ -12,7 +12,7 @@ from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..measures import Measure
 from ..objectives import Objective
-from ..objectives.mixture import Mixture
+from ..objectives.base import MeasureObjective
 from ..queries import Column, Labels
 from ..rows import one_a_query, sizes_of
 from .dask_layout import LAY_OUT, is_dask, known, like, parts_of, values_of, whole_rows

@@ -2,6 +2,7 @@
 
 import functools
 import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import lightgbm as lgb
@@ -12,62 +13,76 @@ from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..kernels import openmp_team
 from ..objectives import Objective
-from ..queries import DataSet, Queries
+from ..queries import Array, Queries
 from ..rows import one_a_query
+from ..training import Rows
+from .base import Host
 from .callback import with_callback
-from .calling import calling
 from .sharing import is_stand_in, share
 
-__all__ = ["LGBMRanker", "read"]
+__all__ = ["HOST", "LGBMRanker"]
 
-_known: "weakref.WeakKeyDictionary[lgb.Dataset, tuple[int, Queries]]" = weakref.WeakKeyDictionary()
-
-_TEAM = openmp_team(getattr(lgb.basic, "_LIB", None))
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 
-def read(data: lgb.Dataset | None) -> DataSet:
-    """The Dataset's queries, read once for each of its versions. None stands for the one being trained on."""
-    booster = calling(lgb.Booster.update)
-    if data is None:
-        if booster is None:
+class LightGBM(Host):
+    """What LightGBM knows."""
+
+    name = "LightGBM"
+    hessian_floor = "min_sum_hessian_in_leaf"
+    directed = True
+
+    def __init__(self) -> None:
+        super().__init__(lgb.Booster, openmp_team(getattr(lgb.basic, "_LIB", None)))
+        self._known: weakref.WeakKeyDictionary[Any, tuple[Any, Queries]] = weakref.WeakKeyDictionary()
+
+    def queries(self, booster: Any, data: Any) -> Queries:
+        """Read once for each version of a Dataset; rows as such, once for each training."""
+        rows = isinstance(data, Rows)
+        owner, version = (booster, tuple(map(id, data))) if rows else (data, getattr(data, "version", 0))
+        known = None if owner is None else self._known.get(owner)
+        if known is None or known[0] != version:
+            known = version, (_rows_as_such(data) if rows else _queries(data))
+            if owner is not None:
+                self._known[owner] = known
+        return known[1]
+
+    def trees(self, booster: Any) -> int:
+        return int(booster.current_iteration())
+
+    def threads(self, booster: Any, data: Any) -> int | None:
+        parameters = _parameters(booster, data)
+        return max((int(parameters[name]) for name in _THREADS if parameters.get(name)), default=0) or None
+
+    def made_no_split(self, booster: Any) -> bool:
+        rounds = booster.current_iteration()
+        last = booster.dump_model(start_iteration=rounds - 1, num_iteration=1)["tree_info"] if rounds else []
+        return bool(last) and all(tree["num_leaves"] <= 1 for tree in last)
+
+    def boosters(self, model: Any) -> Iterator[Any]:
+        yield from getattr(model, "boosters", None) or [model]
+
+    def check(self, booster: Any, data: Any) -> None:
+        if str(_parameters(booster, data).get("bagging_by_query", False)).lower() in ("true", "1", "+", "yes"):
             raise LambdaplugError(
-                "expected LightGBM to be training; for arrays use objective.gradients or lp.evaluate."
+                "bagging_by_query=True with a custom objective makes LightGBM learn nothing, or corrupts its first row. "
+                "Remove it; bagging_fraction with bagging_freq samples documents and works."
             )
-        data = booster.train_set
-    # A Dataset that was built before does not hear of the training's parameters; its Booster has them.
-    parameters = dict(data.params or {}) if booster is None else dict(booster.params)
-    _refuse(parameters)
-    version = getattr(data, "version", 0)
-    known = _known.get(data)
-    if known is None or known[0] != version:
-        known = _known[data] = version, _queries(data)
-    threads = [int(parameters[name]) for name in _THREADS if parameters.get(name)]
-    return DataSet(
-        known[1],
-        "LightGBM",
-        max(threads, default=0) or None,
-        _TEAM,
-        booster,
-        "min_sum_hessian_in_leaf",
-        functools.partial(_made_no_split, booster),
-        total=share().total,
-        stand_in=is_stand_in(data.get_weight()),
-    )
+
+    def total(self) -> Callable[[Array], Array] | None:
+        return share().total
+
+    def is_stand_in(self, data: Any) -> bool:
+        return not isinstance(data, Rows) and is_stand_in(data.get_weight())
 
 
-def _made_no_split(booster: lgb.Booster) -> bool:
-    rounds = booster.current_iteration()
-    last = booster.dump_model(start_iteration=rounds - 1, num_iteration=1)["tree_info"] if rounds else []
-    return bool(last) and all(tree["num_leaves"] <= 1 for tree in last)
+def _parameters(booster: Any, data: Any) -> dict[str, Any]:
+    """A Dataset that was built before does not hear of the training's parameters; its Booster has them."""
+    return dict(getattr(data, "params", None) or {}) if booster is None else dict(booster.params)
 
 
-def _refuse(parameters: dict[str, Any]) -> None:
-    if str(parameters.get("bagging_by_query", False)).lower() in ("true", "1", "+", "yes"):
-        raise LambdaplugError(
-            "bagging_by_query=True with a custom objective makes LightGBM learn nothing, or corrupts its first row. "
-            "Remove it; bagging_fraction with bagging_freq samples documents and works."
-        )
+def _rows_as_such(data: Rows) -> Queries:
+    return _weighted(np.asarray(data.labels), np.asarray(data.group), data.weight)
 
 
 def _queries(data: lgb.Dataset) -> Queries:
@@ -79,14 +94,19 @@ def _queries(data: lgb.Dataset) -> Queries:
     weight = data.get_weight()
     if is_stand_in(weight):
         return Queries([], [])
-    columns = share().columns(labels, group)
-    # LightGBM has document weights only. Weights that are equal within every query are meant for the queries; on a
-    # cluster, within every query of all workers.
+    return _weighted(labels, group, weight, rows=rows, total_rows=total, columns=share().columns(labels, group))
+
+
+def _weighted(labels: Any, group: Any, weight: Any, **further: Any) -> Queries:
+    """LightGBM has document weights only. Those that are equal within every query are meant for the queries.
+
+    On a cluster, within every query of all workers.
+    """
     if weight is not None and group is not None and not share().uneven:
         each = one_a_query(np.asarray(weight, np.float64), np.asarray(group))
         if each is not None:
-            return Queries(labels, group, query_weight=each, rows=rows, total_rows=total, columns=columns)
-    return Queries(labels, group, document_weight=weight, rows=rows, total_rows=total, columns=columns)
+            return Queries(labels, group, query_weight=each, **further)
+    return Queries(labels, group, document_weight=weight, **further)
 
 
 def _original_rows(data: lgb.Dataset) -> tuple[npt.NDArray[np.int64] | None, int | None]:
@@ -108,6 +128,9 @@ def _original_rows(data: lgb.Dataset) -> tuple[npt.NDArray[np.int64] | None, int
             )
     rows, total = _original_rows(whole)
     return (used if rows is None else rows[used]), (whole.num_data() if total is None else total)
+
+
+HOST = LightGBM()
 
 
 class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]

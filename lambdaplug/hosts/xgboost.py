@@ -1,6 +1,5 @@
 """XGBoost: reading a DMatrix, batches for one larger than memory, a ranker that takes lambdaplug's objectives."""
 
-import ctypes
 import functools
 import json
 import operator
@@ -17,75 +16,82 @@ from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..kernels import openmp_team
 from ..objectives import Objective
-from ..queries import DataSet, Queries
+from ..queries import Array, Queries
 from ..rows import one_a_query, sizes_of
+from .base import Host, calling
 from .callback import Callback, with_callback
-from .calling import calling, introduce
+from .following import introduce
 from .recorder import Recorder
 from .sharing import share
 
-__all__ = ["XGBDataIter", "XGBRanker", "metrics_of", "plain_parameters", "read"]
+__all__ = ["HOST", "XGBDataIter", "XGBRanker", "metrics_of", "plain_parameters"]
 
-Raw = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
-
-_known: "weakref.WeakKeyDictionary[xgb.DMatrix, tuple[Raw, Queries]]" = weakref.WeakKeyDictionary()
-_threads: "weakref.WeakKeyDictionary[xgb.Booster, int]" = weakref.WeakKeyDictionary()
-_TEAM = openmp_team(getattr(xgb.core, "_LIB", None))
-
+Raw = tuple[npt.NDArray[Any], ...]
 
 introduce(Callback)
 introduce(Recorder)
 
 
-def read(data: xgb.DMatrix) -> DataSet:
-    """The DMatrix's queries. It keeps no version, so its labels, groups and weights are compared with the last ones."""
-    booster = calling(xgb.Booster.update)
-    raw = _view(data, "label"), _view(data, "group_ptr"), _view(data, "weight")
-    known = _known.get(data)
-    if known is None or not all(map(np.array_equal, known[0], raw)):
-        labels, bounds, weight = (np.array(one) for one in raw)
-        known = _known[data] = (labels, bounds, weight), _queries(data, labels, bounds, weight)
-    if booster is not None and booster not in _threads:
-        _threads[booster] = int(json.loads(booster.save_config())["learner"]["generic_param"]["nthread"])
-    threads = _threads.get(booster, 0) if booster is not None else 0
-    return DataSet(
-        known[1],
-        "XGBoost",
-        threads or getattr(data, "nthread", None),
-        _TEAM,
-        booster,
-        "min_child_weight",
-        functools.partial(_made_no_split, booster),
-        _maximise,
-        _total if xgb.collective.is_distributed() else None,
-    )
+class XGBoost(Host):
+    """What XGBoost knows."""
 
+    name = "XGBoost"
+    hessian_floor = "min_child_weight"
+    directed = False
 
-def _view(data: xgb.DMatrix, field: str) -> npt.NDArray[Any]:
-    """What a DMatrix holds, on the host, good until that changes. Its own getters copy, which a round would notice."""
-    kind, function = (
-        (ctypes.c_uint, xgb.core._LIB.XGDMatrixGetUIntInfo)
-        if field == "group_ptr"
-        else (ctypes.c_float, xgb.core._LIB.XGDMatrixGetFloatInfo)
-    )
-    size, values = ctypes.c_uint64(), ctypes.POINTER(kind)()
-    xgb.core._check_call(function(data.handle, field.encode(), ctypes.byref(size), ctypes.byref(values)))
-    return np.ctypeslib.as_array(values, (size.value,)) if size.value else np.empty(0, kind)
+    def __init__(self) -> None:
+        super().__init__(xgb.Booster, openmp_team(getattr(xgb.core, "_LIB", None)))
+        self._known: weakref.WeakKeyDictionary[xgb.DMatrix, tuple[Raw, Queries]] = weakref.WeakKeyDictionary()
+        self._threads: weakref.WeakKeyDictionary[xgb.Booster, int] = weakref.WeakKeyDictionary()
+
+    def queries(self, booster: Any, data: Any) -> Queries:  # noqa: ARG002
+        """A DMatrix keeps no version, so its labels, groups and weights are compared with the last ones."""
+        raw = data.get_label(), data.get_uint_info("group_ptr"), data.get_weight()
+        known = self._known.get(data)
+        if known is None or not all(map(np.array_equal, known[0], raw)):
+            known = self._known[data] = raw, _queries(data, *raw)
+        return known[1]
+
+    def trees(self, booster: Any) -> int:
+        return int(booster.num_boosted_rounds())
+
+    def threads(self, booster: Any, data: Any) -> int | None:
+        if booster is not None and booster not in self._threads:
+            told = json.loads(booster.save_config())["learner"]["generic_param"]["nthread"]
+            self._threads[booster] = int(told)
+        return (self._threads[booster] if booster is not None else 0) or getattr(data, "nthread", None)
+
+    def made_no_split(self, booster: Any) -> bool:
+        rounds = booster.num_boosted_rounds()
+        try:
+            last = booster[rounds - 1 : rounds].get_dump() if rounds else []
+        except (xgb.core.XGBoostError, TypeError):  # a linear booster has no trees
+            return False
+        return bool(last) and not any("[" in tree for tree in last)
+
+    def boosters(self, model: Any) -> Iterator[Any]:
+        yield from (fold.bst for fold in model.cvfolds) if hasattr(model, "cvfolds") else [model]
+
+    def total(self) -> Callable[[Array], Array] | None:
+        return _total if xgb.collective.is_distributed() else None
+
+    def on_metric(self, names: list[str]) -> None:
+        """Have early stopping maximise these metrics.
+
+        XGBoost guesses the direction from a metric's name, and would minimise "mrr". The metric is called just before early
+        stopping looks at its value: an EarlyStopping that has not been told a direction by then is told it now.
+        """
+        container = calling(xgb.callback.CallbackContainer)
+        for stopping in container.callbacks if container is not None else ():
+            watches_ours = isinstance(stopping, xgb.callback.EarlyStopping) and stopping.metric_name in (None, *names)
+            if watches_ours and stopping.maximize is None:
+                stopping.maximize = True
 
 
 def _total(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Added up over the workers, each of which calls this as often. XGBoost itself averages the workers' averages."""
     total: npt.NDArray[Any] = xgb.collective.allreduce(values, xgb.collective.Op.SUM)
     return total.reshape(values.shape)
-
-
-def _made_no_split(booster: xgb.Booster) -> bool:
-    rounds = booster.num_boosted_rounds()
-    try:
-        last = booster[rounds - 1 : rounds].get_dump() if rounds else []
-    except (xgb.core.XGBoostError, TypeError):  # a linear booster has no trees
-        return False
-    return bool(last) and not any("[" in tree for tree in last)
 
 
 def _queries(
@@ -103,17 +109,7 @@ def _queries(
     return Queries(labels.reshape(rows), group, query_weight=weight if weight.size else None, columns=columns)
 
 
-def _maximise(names: list[str]) -> None:
-    """Have early stopping maximise these metrics.
-
-    XGBoost guesses the direction from a metric's name, and would minimise "mrr". The metric is called just before early
-    stopping looks at its value: an EarlyStopping that has not been told a direction by then is told it now.
-    """
-    container = calling(xgb.callback.CallbackContainer.after_iteration)
-    for stopping in container.callbacks if container is not None else ():
-        watches_ours = isinstance(stopping, xgb.callback.EarlyStopping) and stopping.metric_name in (None, *names)
-        if watches_ours and stopping.maximize is None:
-            stopping.maximize = True
+HOST = XGBoost()
 
 
 class XGBDataIter(xgb.DataIter):  # type: ignore[misc]

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from ..errors import LambdaplugError
 from ..kernels import Team, finish_kernel, get_num_threads, run_tasks, shape_kernel
 from ..measures import Measure, Prepared
-from ..queries import Array, Labels, Queries, Task, read, vector
+from ..queries import Array, Labels, Queries, Task, vector
 from ..schedules import Guard, Memory, Moment, Number, OnPlateau, is_constant
+from ..training import Rows, read
 from ..values import Value
 from ..watch import watch
 
@@ -236,6 +237,7 @@ class Objective(Value, abc.ABC):
     ) -> tuple[Any, Any]:
         """``gradients`` of rows already checked; ``exact`` and ``dtype`` are for those who compare."""
         plan = self.at(iteration, memory)
+        queries.begin()
         values = vector(scores, "scores")
         rows = len(queries.labels)
         if len(values) != rows:
@@ -289,26 +291,31 @@ class Objective(Value, abc.ABC):
             queries.end_ranking(top, order)
         return out
 
-    def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Gradients:  # noqa: ARG002
-        """What a host calls: (scores, data set).
-
-        The two further parameters are there for ``lgb.LGBMRanker``, which counts a callable's parameters and passes
-        (labels, scores, weight, group) to one that has four; the data set they come from is read instead.
-        """
+    def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Gradients:
+        """What a host calls: (scores, data set); or, from ``lgb.LGBMRanker``, (labels, scores, weight, group)."""
         if group is not None:
-            scores = data
-            if self.clock is not None:
-                raise LambdaplugError(f"lgb.LGBMRanker cannot tell {self!r} the iteration: use lp.LGBMRanker.")
-            data_set = read(None, "lightgbm")
-        else:
-            data_set = read(data)
-        iteration, memory = 0, None
-        if self.clock is not None:
-            iteration, memory = self.clock.read(data, self), self.clock.moment.memory
+            scores, data = data, Rows(scores, weight, group)
+        data_set = read(data)
+        plan = self
+        iteration = 0
+        if not self.constant:
+            moment = data_set.moment(self)
+            self._refuse_unseen(moment)
+            iteration, plan = moment.iteration, self.resolved(moment)
         queries, threads, team = data_set.queries, data_set.threads, data_set.team
-        gradient, hessian = self.differentiate(queries, scores, iteration, threads, team=team, memory=memory)
+        gradient, hessian = plan.differentiate(queries, scores, iteration, threads, team=team)
         watch(data_set, scores, gradient, hessian)
         return gradient, hessian
+
+    def _refuse_unseen(self, moment: Moment) -> None:
+        """A schedule that watches a metric must have seen it by the second round."""
+        for watcher in self.watchers if moment.later else ():
+            if watcher not in (moment.memory or {}):
+                raise LambdaplugError(
+                    f"{watcher!r} watches {watcher.metric} on validation data, and nothing shows it: add "
+                    "callbacks=[lp.callback(objective)] in lgb.train, lgb.cv, xgb.train or xgb.cv; lp.LGBMRanker and "
+                    "lp.XGBRanker bring it themselves."
+                )
 
 
 class MeasureObjective(Objective):

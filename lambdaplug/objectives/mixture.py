@@ -124,7 +124,7 @@ class Mixture(Objective):
         return weights
 
     def resolved(self, moment: Moment) -> "Mixture":
-        weights = self.weights_in(moment)
+        weights = moment.weights[self] = self.weights_in(moment)
         parts = [part.resolved(moment) for part in self.parts]
         return self._with(terms=tuple(zip(weights, parts, strict=True)), guard=None)
 

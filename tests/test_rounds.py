@@ -1,4 +1,4 @@
-"""Objectives that change with the iteration, in both hosts: the clock, its callback, and the hosts' traps."""
+"""Objectives that change with the iteration, in both hosts: which round it is, the callback, and the hosts' traps."""
 
 import copy
 import os
@@ -74,12 +74,10 @@ def xgb_data(data):
 
 
 def train_lgb(objective, data, rounds, callbacks=None, **options):
-    callbacks = [lp.callback(objective)] if callbacks is None else callbacks
     return lgb.train({"objective": objective, **LGB}, lgb_data(data), rounds, callbacks=callbacks, **options)
 
 
 def train_xgb(objective, data, rounds, callbacks=None, **options):
-    callbacks = [lp.callback(objective)] if callbacks is None else callbacks
     return xgb.train(XGB, xgb_data(data), rounds, obj=objective, callbacks=callbacks, **options)
 
 
@@ -129,60 +127,143 @@ def test_fifty_and_fifty_rounds_are_a_hundred(host, data):
 
 
 @pytest.mark.parametrize("host", TRAIN)
-def test_a_clock_that_nobody_ticks_is_an_error_with_the_line_to_add(host, data):
-    objective = moving()
-    with pytest.raises(lp.LambdaplugError, match=r"callbacks=\[lp.callback\(objective\)\]"):
-        TRAIN[host](objective, data, 3, callbacks=[])
-    # Also after a training that did tick, on the same data or on other.
-    TRAIN[host](objective, data, 2)
-    with pytest.raises(lp.LambdaplugError, match="nobody tells"):
-        TRAIN[host](objective, data, 3, callbacks=[])
-    # The callback of a part is not that of the whole.
-    part = moving()
-    with pytest.raises(lp.LambdaplugError, match="nobody tells"):
-        TRAIN[host](lp.Mixture([(1.0, part)]), data, 3, callbacks=[lp.callback(part)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_schedule_is_called_once_per_round_on_the_callers_thread(host, threads, data):
+    seen = []
+
+    def stateful(iteration):
+        seen.append((iteration, threading.current_thread()))
+        return 1.0 / len(seen)
+
+    # One schedule in several places, and many small tasks.
+    inner = lp.Mixture([(stateful, lp.LambdaRank("mrr")), (1.0, lp.Approx("ndcg", alpha=lambda m: stateful(m) + 1.0))])
+    objective = lp.interpolate(lp.LambdaRank("ndcg"), inner, stateful)
+    lp.set_num_threads(threads)
+    try:
+        TRAIN[host](objective, data, 4)
+    finally:
+        lp.set_num_threads(None)
+    assert seen == [
+        (m, threading.current_thread()) for m in range(4) for _ in range(2)
+    ]  # and once through alpha's lambda
+
+
+def test_the_plan_of_a_round_holds_plain_numbers():
+    weight = lp.linear(0.0, 0.25)
+    objective = lp.Mixture(
+        [
+            (weight, lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.cosine(0.0, 1.0, 4))),
+            (lambda m: m, lp.Approx("ndcg", alpha=lambda m: 1.0 + m, beta=2)),
+            (0.5, lp.SPSA("mrr", c=0.4, c_decay=1.0)),
+        ],
+        guard=lp.guard("ndcg", floor=0.5),
+    )
+    plan = objective.at(2, {objective.guard: 0.5})
+    assert [weight for weight, _ in plan.terms] == [0.5 + 2.5 - 1.25, 1.0, 0.25]
+    assert plan.constant is False  # of SPSA's tosses
+    assert plan.watchers == ()
+    assert plan.parts[0].weights() == pytest.approx([0.5, 0.5])
+    assert (plan.parts[1].alpha, plan.parts[1].beta) == (3.0, 2.0)
+    assert plan.parts[2].c == pytest.approx(0.4 / 3)
+    assert objective.at(2, {objective.guard: 0.5}) == plan
+    with pytest.raises(AttributeError):
+        plan.terms = ()
 
 
 @pytest.mark.parametrize("host", TRAIN)
-def test_a_constant_objective_needs_no_callback_and_takes_one(host, data):
+def test_a_round_without_a_split_counts(host, data, recorded):
+    # LightGBM drops such a tree and tries again: a schedule that stood still would never leave that round.
+    none = lp.Mixture([(lambda m: 0.0 if 2 <= m < 4 else 1.0, lp.LambdaRank("ndcg"))])
+    TRAIN[host](none, data, 6)
+    assert [iteration for _, iteration in recorded] == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("host", TRAIN)
+def test_a_wrapped_update_still_tells_the_round(host, data, recorded, monkeypatch):
+    booster = lgb.Booster if host == "lightgbm" else xgb.Booster
+    original = booster.update
+
+    def update(*arguments, **keywords):
+        return original(*arguments, **keywords)
+
+    monkeypatch.setattr(booster, "update", update)
+    TRAIN[host](moving(), data, 3)
+    assert [iteration for _, iteration in recorded] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("host", TRAIN)
+def test_where_no_booster_is_found_rounds_are_counted_with_one_warning(host, data, recorded, monkeypatch):
+    # As if the host were compiled: none of its frames can be seen.
+    module = sys.modules[f"lambdaplug.hosts.{host}"]
+    monkeypatch.setattr(module.HOST, "_booster", threading.Barrier)
+    objective = moving()
+    with pytest.warns(lp.LambdaplugWarning, match=r"lp.callback\(objective\).tick\(i\)") as caught:
+        model = TRAIN[host](objective, data, 3)
+    assert [str(warning.message).startswith("Mixture") for warning in caught].count(True) == 1
+    assert [iteration for _, iteration in recorded] == [0, 1, 2]
+    monkeypatch.undo()
+    assert dump(model) == dump(TRAIN[host](objective, data, 3))
+
+
+@pytest.mark.parametrize("host", TRAIN)
+def test_what_watches_no_metric_needs_no_callback_and_takes_one(host, data):
     objective = lp.Mixture([(0.5, lp.LambdaRank("ndcg")), (0.5, lp.LambdaRank("map"))])
-    assert dump(TRAIN[host](objective, data, 4, callbacks=[])) == dump(TRAIN[host](objective, data, 4))
-    TRAIN[host](lp.LambdaRank("map"), data, 2)
+    for one in (objective, moving()):
+        following = [lp.callback(one)]
+        assert dump(TRAIN[host](one, data, 4)) == dump(TRAIN[host](one, data, 4, callbacks=following))
 
 
-def test_the_wrong_loop_is_told_so_and_the_right_one_works(data, recorded):
+def test_a_loop_of_ones_own(data, recorded):
     objective = moving()
     booster = lgb.Booster(LGB | {"objective": "none"}, lgb_data(data))
-    ticking = lp.callback(objective)
+    for _ in range(3):
+        booster.update(fobj=objective)
+    matrix = xgb_data(data)
+    booster = xgb.Booster(XGB, [matrix])
     for i in range(3):
-        ticking.tick(i)
-        booster.update(fobj=objective)
-    with pytest.raises(lp.LambdaplugError, match=r"call lp.callback\(objective\).tick\(i\)"):
-        booster.update(fobj=objective)
-    assert [iteration for _, iteration in recorded] == [0, 1, 2]
+        booster.update(matrix, i, objective)
+    assert [iteration for _, iteration in recorded] == [0, 1, 2] * 2
 
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), clone])
-@pytest.mark.parametrize("host", TRAIN)
-def test_copies_share_the_clock(how, host, data, recorded):
+def test_copies_are_the_same_value(how, data):
+    objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.on_plateau("ndcg@3", 1, step=0.5))
     if how is clone:
-        estimator = clone(lp.LGBMRanker(objective=moving()))
-        copied = objective = estimator.objective
+        copied = clone(lp.LGBMRanker(objective=objective)).objective
     else:
-        objective = lp.Mixture([(0.5, lp.LambdaRank("ndcg")), (lp.linear(0.1, 0.1), lp.LambdaRank("map"))])
         copied = how(objective)
-    TRAIN[host](copied, data, 3, callbacks=[lp.callback(objective)])
-    assert [iteration for _, iteration in recorded] == [0, 1, 2]
+    assert copied == objective
+    assert hash(copied) == hash(objective)
+    following = lp.callback(objective)
+    checks = [lgb.Dataset(data.X, data.labels, group=data.group)]
+    train_lgb(copied, data, 3, callbacks=[following], valid_sets=checks)
+    assert [row["iteration"] for row in following.trace] == [0, 1, 2]
 
 
-def test_objective_and_callback_meet_again_when_pickled_apart(data, recorded):
-    objective = moving()
+def test_objective_and_callback_meet_again_when_pickled_apart(data):
+    objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.on_plateau("ndcg@3", 1, step=0.5))
     texts = [cloudpickle.dumps(thing) for thing in (objective, lp.callback(objective))]
     assert max(map(len, texts)) < 5000
     del objective
-    other, ticking = (cloudpickle.loads(text) for text in texts)
-    train_xgb(other, data, 2, callbacks=[ticking])
-    assert [iteration for _, iteration in recorded] == [0, 1]
+    other, following = (cloudpickle.loads(text) for text in texts)
+    checks = {"evals": [(xgb_data(data), "valid")], "verbose_eval": False, "custom_metric": lp.metric("ndcg@3")}
+    train_xgb(other, data, 2, callbacks=[following], **checks)
+    assert [row["iteration"] for row in following.trace] == [0, 1]
+
+
+@pytest.mark.parametrize("host", TRAIN)
+def test_what_watches_a_metric_must_be_shown_it(host, data):
+    objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.on_plateau("ndcg@3", 1, step=0.5))
+    with pytest.raises(lp.LambdaplugError, match=r"nothing shows it: add callbacks=\[lp.callback\(objective\)\]"):
+        TRAIN[host](objective, data, 3)
+    checks = (
+        {"valid_sets": [lgb_data(data)]}
+        if host == "lightgbm"
+        else {"evals": [(xgb_data(data), "valid")], "verbose_eval": False, "custom_metric": lp.metric("ndcg@3")}
+    )
+    other = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("mrr"), lp.on_plateau("ndcg@3", 2, step=0.5))
+    with pytest.raises(lp.LambdaplugError, match="another objective"):
+        TRAIN[host](objective, data, 3, callbacks=[lp.callback(other)], **checks)
 
 
 @pytest.mark.parametrize("host", TRAIN)
@@ -203,7 +284,7 @@ def test_trainings_in_threads_keep_their_own_time(host, data):
     assert results == alone
 
 
-def test_lightgbm_cv_ticks_once_for_all_folds(data, recorded):
+def test_lightgbm_cv_counts_alike_in_all_folds(data, recorded):
     objective = moving()
     folds = lp.query_folds(data.group, 3)
     for choice in (folds, GroupKFold(3)):
@@ -219,7 +300,7 @@ def test_lightgbm_cv_ticks_once_for_all_folds(data, recorded):
         assert [iteration for _, iteration in recorded] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
 
 
-def test_xgboost_cv_ticks_once_for_all_folds(data, recorded):
+def test_xgboost_cv_counts_alike_in_all_folds(data, recorded):
     objective = moving()
     xgb.cv(
         XGB,
@@ -239,7 +320,7 @@ def test_early_stopping_goes_along(host, data):
     train, valid = data.split(0.7, 0.3)
     if host == "lightgbm":
         checks = [lgb.Dataset(valid.X, valid.labels, group=valid.group)]
-        stopping = [lgb.early_stopping(3, verbose=False), lp.callback(objective)]
+        stopping = [lgb.early_stopping(3, verbose=False)]
         model = train_lgb(objective, train, 80, callbacks=stopping, valid_sets=checks, feval=lp.metric("map"))
         assert model.num_trees() < 80
     else:
@@ -272,8 +353,16 @@ def test_the_rankers_bring_the_callback(data, recorded):
         checks = {"eval_set": [(data.X.copy(), data.labels)], "eval_group": [data.group]}
         ranker.fit(data.X, data.labels, group=data.group, callbacks=[ticking], **checks)
     assert [row["iteration"] for row in ticking.trace] == [0, 1, 2, 3, 4, 5]
-    with pytest.raises(lp.LambdaplugError, match=r"use lp.LGBMRanker"):
-        lgb.LGBMRanker(objective=objective, n_estimators=3, verbose=-1).fit(data.X, data.labels, group=data.group)
+    # LightGBM's own ranker passes labels, weights and group sizes as arrays, which are used.
+    recorded.clear()
+    weight = np.repeat(np.arange(len(data.group)) % 3 + 1.0, data.group)
+    options = {"n_estimators": 3, "verbose": -1, "num_threads": 1, "min_child_weight": 0}
+    models = [
+        kind(objective=objective, **options).fit(data.X, data.labels, group=data.group, sample_weight=weight)
+        for kind in (lgb.LGBMRanker, lp.LGBMRanker)
+    ]
+    assert [iteration for _, iteration in recorded] == [0, 1, 2] * 2
+    assert dump(models[0].booster_) == dump(models[1].booster_)
 
 
 def test_schedules_compile_nothing(data, monkeypatch):
@@ -325,7 +414,7 @@ def test_a_plateau_is_seen_through_the_callback(host, data):
     assert ticking.trace[0]["weight"] == 0.0
 
 
-def test_a_loop_of_ones_own_is_followed_from_before_its_rounds(data):
+def test_a_loop_of_ones_own_is_followed(data):
     from lightgbm.callback import CallbackEnv
 
     train, valid = data.split(0.7, 0.3)
@@ -334,11 +423,11 @@ def test_a_loop_of_ones_own_is_followed_from_before_its_rounds(data):
     booster = lgb.Booster({"verbose": -1, "num_threads": 1}, lgb.Dataset(train.X, train.labels, group=train.group))
     booster.add_valid(lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=booster.train_set), "valid")
     for iteration in range(4):
+        booster.update(fobj=objective)
         for follower in followers:
             follower(CallbackEnv(booster, {}, iteration, 0, 4, None))
-        booster.update(fobj=objective)
-    assert [row["iteration"] for row in followers[0].trace] == [0, 1, 2]  # nobody looks after the last
-    assert followers[1].curves.iterations.tolist() == [1, 2, 3]
+    assert [row["iteration"] for row in followers[0].trace] == [0, 1, 2, 3]
+    assert followers[1].curves.iterations.tolist() == [1, 2, 3, 4]
     np.testing.assert_allclose([row["ndcg@3"] for row in followers[0].trace], followers[1].curves["ndcg@3"])
 
 
@@ -374,10 +463,10 @@ def test_a_guard_keeps_the_first_tier_above_its_floor(host, data):
 def test_a_watched_metric_that_is_not_evaluated_is_an_error(data):
     objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.on_plateau("ndcg@3"))
     with pytest.raises(lp.LambdaplugError, match=r"watches 'ndcg@3'.*valid_sets"):
-        train_lgb(objective, data, 3)
+        train_lgb(objective, data, 3, callbacks=[lp.callback(objective)])
     with pytest.raises(lp.LambdaplugError, match=r"watches 'ndcg@3'.*custom_metric"):
         train_xgb(
-            objective, data, 3, evals=[(xgb_data(data), "valid")], custom_metric=lp.metric("map"), verbose_eval=False
+            objective, data, 3, [lp.callback(objective)], evals=[(xgb_data(data), "valid")], custom_metric=lp.metric("map"), verbose_eval=False
         )
     with pytest.raises(lp.LambdaplugError, match="expected an objective"):
         lp.callback("ndcg")

@@ -1,0 +1,101 @@
+"""What lambdaplug wants to know of a booster: one class, which each host's module implements."""
+
+import abc
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from ..kernels import Team
+from ..queries import Array, Queries
+from ..training import DataSet, Training
+
+__all__ = ["Host", "calling"]
+
+
+def calling(kind: type) -> Any:
+    """The object of this class whose method, the innermost such call, is running in this thread; None if there is none.
+
+    The hosts pass an objective its scores and data set, and a metric the same; neither says which Booster is training,
+    which alone knows the round, its parameters and its trees. But the call comes from inside one of its methods. This is
+    the one place that looks at the callers' frames, and None is an answer that every caller must be able to bear: a
+    compiled caller has no frames.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self") if frame.f_code.co_varnames[:1] == ("self",) else None
+        if isinstance(caller, kind):
+            return caller
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+class Host(abc.ABC):
+    """One host; a subclass is made once, in the host's module."""
+
+    name: ClassVar[str]
+    hessian_floor: ClassVar[str]  # the parameter that can forbid every split
+    directed: ClassVar[bool]  # a metric has to say that higher is better
+
+    def __init__(self, booster: type, team: Team | None) -> None:
+        self._booster = booster
+        self._team = team
+        self._trainings: weakref.WeakKeyDictionary[Any, Training] = weakref.WeakKeyDictionary()
+
+    def training(self, booster: Any) -> Training:
+        """What is known of this Booster's training."""
+        return self._trainings.setdefault(booster, Training())
+
+    def read(self, data: Any) -> DataSet:
+        """Everything about the call that brought this data set."""
+        booster = calling(self._booster)
+        self.check(booster, data)
+        return DataSet(
+            self.queries(booster, data),
+            self.name,
+            self.threads(booster, data),
+            self._team,
+            booster,
+            None if booster is None else self.training(booster),
+            0 if booster is None else self.trees(booster),
+            self.hessian_floor,
+            None if booster is None else lambda: self.made_no_split(booster),
+            self.on_metric,
+            self.total(),
+            self.is_stand_in(data),
+            self.directed,
+        )
+
+    @abc.abstractmethod
+    def queries(self, booster: Any, data: Any) -> Queries:
+        """The rows of a data set; the same object as long as it does not change."""
+
+    @abc.abstractmethod
+    def trees(self, booster: Any) -> int:
+        """How many rounds the Booster has kept."""
+
+    @abc.abstractmethod
+    def threads(self, booster: Any, data: Any) -> int | None:
+        """What the training was told to use."""
+
+    @abc.abstractmethod
+    def made_no_split(self, booster: Any) -> bool:
+        """Whether the last round's trees have no split."""
+
+    @abc.abstractmethod
+    def boosters(self, model: Any) -> Iterator[Any]:
+        """The Boosters behind what a callback is given: one, or one per fold."""
+
+    def check(self, booster: Any, data: Any) -> None:  # noqa: B027
+        """Refuse parameters with which a custom objective would learn nothing."""
+
+    def on_metric(self, names: list[str]) -> None:  # noqa: B027
+        """A metric is about to report these measures, of which higher is better."""
+
+    def total(self) -> Callable[[Array], Array] | None:
+        """How arrays are added up over the workers that train together; None on one machine."""
+        return None
+
+    def is_stand_in(self, data: Any) -> bool:  # noqa: ARG002
+        """Whether the data set is no more than a row for a worker without any."""
+        return False
