@@ -370,6 +370,7 @@ class DataSet:
     on_metric: Callable[[list[str]], None] | None = None  # told the names of the measures a metric reports
     total: Callable[[Array], Array] | None = None  # adds arrays up over the workers that train together
     stand_in: bool = False  # a row that a host needed where a worker's share has none: not to be counted
+    partial: bool = False  # one worker's share of the rows that are trained on
 
 
 _READERS: dict[str, Callable[[Any], DataSet]] = {}

@@ -53,6 +53,7 @@ def read(data: lgb.Dataset | None) -> DataSet:
         functools.partial(_made_no_split, booster),
         total=share().total,
         stand_in=is_stand_in(data.get_weight()),
+        partial=share().total is not None or int(parameters.get("num_machines", 1)) > 1,
     )
 
 

@@ -48,6 +48,7 @@ def read(data: xgb.DMatrix) -> DataSet:
     if booster is not None and booster not in _threads:
         _threads[booster] = int(json.loads(booster.save_config())["learner"]["generic_param"]["nthread"])
     threads = _threads.get(booster, 0) if booster is not None else 0
+    distributed = xgb.collective.is_distributed()
     return DataSet(
         known[1],
         "XGBoost",
@@ -57,7 +58,8 @@ def read(data: xgb.DMatrix) -> DataSet:
         "min_child_weight",
         functools.partial(_made_no_split, booster),
         _maximise,
-        _total if xgb.collective.is_distributed() else None,
+        _total if distributed else None,
+        partial=distributed,
     )
 
 

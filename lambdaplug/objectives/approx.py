@@ -18,17 +18,17 @@ from ..kernels import (
     run_tasks,
     smooth_kernel,
 )
-from ..measures import Measure, Prepared, as_measure, registered
+from ..measures import Measure, as_measure, registered
 from ..queries import Array, Queries, Task, as_labels, vector
 from ..schedules import Memory, Number, OnPlateau, at, check, is_clipped, is_constant
-from .base import Objective, Ranking, Scratch, as_step, refuse_document_weights
+from .base import OfValues, Ranking, Scratch, as_step, refuse_document_weights
 
 __all__ = ["Approx"]
 
 EXAMPLE = "lp.cosine(1, 50, 200)"
 
 
-class Approx(Objective):
+class Approx(OfValues):
     """Climb the measure itself, made smooth (Qin, Liu, Li 2008). Ranks become positions that need not be whole,
 
         position(x) = 1 + sum over y != x of 1/(1 + exp(alpha (s_x - s_y))),
@@ -117,14 +117,6 @@ class Approx(Objective):
     def cutoff(self) -> int | None:
         return None  # every pair moves positions
 
-    @property
-    def divisible(self) -> bool:
-        return False  # a position needs all of the query
-
-    @property
-    def target(self) -> Measure | None:
-        return self.measure if self.labels is None else None
-
     def steepness(self, iteration: int = 0, memory: Memory | None = None) -> tuple[float, float]:
         """alpha and beta at this iteration."""
         now = {name: at(getattr(self, name), iteration, memory) for name in ("alpha", "beta")}
@@ -165,13 +157,6 @@ class Approx(Objective):
         if per_query:
             return found
         return float(np.nanmean(found)) if np.any(norm) else math.nan
-
-    def prepared(self, queries: Queries) -> Prepared:
-        """The measure's view of these queries; made once a data set."""
-        return queries.memo(
-            (self.measure, self.labels, False),
-            lambda: self.measure.prepare(queries.labels_of(self.labels), queries.offsets),
-        )
 
     def forward(
         self, ranking: Ranking, task: Task, scratch: Scratch

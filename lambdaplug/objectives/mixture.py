@@ -118,6 +118,15 @@ class Mixture(Objective):
             weights = [weights[0] + sum(weights[1:]) - sum(later), *later] if share != 1.0 else weights
         return weights
 
+    def idle(self, k: int) -> bool:
+        """Whether part k has no weight in any iteration; what a guard takes from the others goes to the first."""
+        return self.parts[k][0] == 0.0 and not (k == 0 and self.guard is not None)
+
+    def check_order(self, queries: Queries) -> None:
+        for k, (_, part) in enumerate(self.parts):
+            if not self.idle(k):
+                part.check_order(queries)
+
     def accumulate(
         self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
     ) -> None:
@@ -158,7 +167,8 @@ class Graded(Mixture):
 
     The first tier is an objective as it stands. A later tier's force acts only on pairs whose documents are EQUAL in all
     tiers above (both labelled there) and ordered in its own source, weighted by its own measure's swap delta over the
-    whole ranking. NaN in a source is a document without a label there: it takes part in no pair of that tier, and keeps
+    whole ranking. Equal above means the same label, even where a measure above gives two labels the same gain; ordered
+    means by the own measure's gains. NaN in a source is a document without a label there: it takes part in no pair of that tier, and keeps
     its place in the ranking.
 
     Parameters
@@ -216,8 +226,17 @@ class Graded(Mixture):
         assert isinstance(part, LambdaRank)
         part.accumulate(ranking, task, scratch, coefficient, gradient, hessian, tier)
 
+    def above(self, k: int) -> tuple[Labels | None, ...]:
+        """The label sources of the tiers above tier k."""
+        return tuple(part.labels for _, part in self.parts[:k] if isinstance(part, LambdaRank))
+
+    def check_order(self, queries: Queries) -> None:
+        for k, (_, part) in enumerate(self.parts):
+            if not self.idle(k) and isinstance(part, LambdaRank):
+                part.check_order(queries, self.above(k))
+
     def tier(self, queries: Queries, k: int) -> Array:
-        sources = tuple(part.labels for _, part in self.parts[:k] if isinstance(part, LambdaRank))
+        sources = self.above(k)
         return queries.memo(("tiers", sources), lambda: queries.tiers(sources)) if k else EMPTY
 
 
@@ -243,6 +262,10 @@ class interpolate(Mixture):  # noqa: N801 -- reads as the function it was in the
 
     def __repr__(self) -> str:
         return f"interpolate({self.parts[0][1]!r}, {self.parts[1][1]!r}, weight={self.weight!r}{self._options()})"
+
+    def idle(self, k: int) -> bool:
+        no_weight = is_constant(self.weight) and self.weights()[k] == 0.0
+        return no_weight and not (k == 0 and self.guard is not None)
 
     def weights(self, iteration: int = 0, memory: dict[Any, Any] | None = None) -> list[float]:
         weight = clip(at(self.weight, iteration, memory))

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from ..clock import Clock
 from ..errors import LambdaplugError
 from ..kernels import NOISE, move_kernel, rank_kernel, sign_kernel, value_kernel
-from ..measures import Measure, Prepared, as_measure
-from ..queries import Array, Queries, Task, as_labels
-from .base import Objective, Ranking, Scratch, as_step, refuse_document_weights
+from ..measures import Measure, as_measure
+from ..queries import Array, Task, as_labels
+from .base import OfValues, Ranking, Scratch, as_step, refuse_document_weights
 
 __all__ = ["FDSA", "SPSA", "simultaneous_slope"]
 
@@ -54,7 +54,7 @@ def simultaneous_slope(
 DISTANCE = 0.3  # the default c, for scores whose spread is about 1
 
 
-class _Numerical(Objective):
+class _Numerical(OfValues):
     """Gradient steps along an estimated slope of the measure."""
 
     def __init__(self, measure: str | Measure, labels: npt.ArrayLike | None, c: float, normalize: str | None) -> None:
@@ -78,21 +78,6 @@ class _Numerical(Objective):
 
     def _refuse(self, query: int) -> NoReturn:
         raise LambdaplugError(f"{self!r}: the measure of query {query} is not finite for some order of its documents.")
-
-    @property
-    def divisible(self) -> bool:
-        return False  # the value of a query needs all of it
-
-    @property
-    def target(self) -> Measure | None:
-        return self.measure if self.labels is None else None
-
-    def prepared(self, queries: Queries) -> Prepared:
-        """The measure's view of these queries; made once a data set."""
-        return queries.memo(
-            (self.measure, self.labels, False),
-            lambda: self.measure.prepare(queries.labels_of(self.labels), queries.offsets),
-        )
 
 
 class SPSA(_Numerical):
