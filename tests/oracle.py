@@ -177,6 +177,9 @@ def slope(gap, margin=1.0):
 # --- gradients of one query ----------------------------------------------------------------------------------------
 
 
+NOISE = 1e-5  # of a value: a change beside which its own rounding is still less than what is compared
+
+
 def always(_i, _j):
     return True
 
@@ -199,7 +202,7 @@ def pair_loop(
     distance=0.0,
     log=False,
 ):
-    """Gradient, hessian and the summed size of the forces on each document: over pairs of different grade.
+    """Gradient and hessian over pairs of different grade, and what rounding is compared with: the size of their terms.
 
     ``reach``: at most so many ranks apart. ``allowed(i, j)``: which pairs of rows count. ``distance``: what a pair's
     distance is added to before its delta is divided by it.
@@ -208,9 +211,11 @@ def pair_loop(
     order = rank(scores)
     ranked = [labels[row] for row in order]
     grade = grades_of(name, ranked)
-    gradient, hessian, sizes = np.zeros((3, n))
-    if n < 2 or VALUES[name](ranked) is None:
-        return gradient, hessian, sizes
+    sums = np.zeros((4, n))
+    gradient, hessian, sizes, bends = sums
+    total, now = 0.0, VALUES[name](ranked) if n > 1 else None
+    if now is None:
+        return sums
     apart = distance if max(scores) > min(scores) else 1.0
     for a in range(n):
         for b in range(a + 1, n):
@@ -219,16 +224,18 @@ def pair_loop(
                 continue
             i, j = (order[a], order[b]) if grade[a] > grade[b] else (order[b], order[a])
             force, bend = cost(sigma * (scores[i] - scores[j]))
-            change = size(swap_delta(name, ranked, a, b)) * (1.0 if weight is None else weight[i] * weight[j])
+            factor = sigma if weight is None else sigma * weight[i] * weight[j]
             if distance:
-                change /= apart + (abs(scores[i] - scores[j]))
-            gradient[i] -= sigma * change * force
-            gradient[j] += sigma * change * force
+                factor /= apart + abs(scores[i] - scores[j])
+            change = size(swap_delta(name, ranked, a, b))
+            total += 2 * factor * change * force
+            gradient[i] -= factor * change * force
+            gradient[j] += factor * change * force
             for row in (i, j):
-                hessian[row] += sigma**2 * change * bend
-                sizes[row] += sigma * change * force
-    scale = log_factor(sizes.sum()) if log else 1.0
-    return scale * gradient, scale * hessian, scale * sizes
+                hessian[row] += factor * sigma * change * bend
+                sizes[row] += factor * (change + NOISE * abs(now)) * force
+                bends[row] += factor * sigma * (change + NOISE * abs(now)) * bend
+    return (log_factor(total) if log else 1.0) * sums
 
 
 def gradients(name, scores, labels, sigma=1.0, weight=None, cost=ranknet, allowed=always):
@@ -241,7 +248,7 @@ def moving(name, scores, labels, bound=0.01, weight=None, allowed=always, log=Fa
     order = rank(scores)
     ranked = [labels[row] for row in order]
     grade = grades_of(name, ranked)
-    gradient = np.zeros(len(scores))
+    gradient, sizes = np.zeros((2, len(scores)))
     now = VALUES[name](ranked) if len(ranked) > 1 else None
     for place, row in enumerate(order if now is not None else ()):
         # Every document is its own rival, unless it is in no pair at all.
@@ -255,11 +262,11 @@ def moving(name, scores, labels, bound=0.01, weight=None, allowed=always, log=Fa
         moved = list(ranked)
         for to, source in zip(rivals, sequence, strict=True):
             moved[to] = ranked[source]
-        force = min(bound, abs(VALUES[name](moved) - now)) * (1.0 if weight is None else weight[row])
-        gradient[row] = force * np.sign(ideal - mine)
-    sizes = np.abs(gradient)
-    scale = log_factor(sizes.sum()) if log else 1.0
-    return scale * gradient, scale * sizes, scale * sizes
+        factor = 1.0 if weight is None else weight[row]
+        gradient[row] = factor * min(bound, abs(VALUES[name](moved) - now)) * np.sign(ideal - mine)
+        sizes[row] = abs(gradient[row]) + factor * NOISE * abs(now)
+    hessian = np.abs(gradient)
+    return (log_factor(hessian.sum()) if log else 1.0) * np.array([gradient, hessian, sizes, sizes])
 
 
 def reading(construction, name, scores, labels, cost=ranknet, sigma=1.0, **options):

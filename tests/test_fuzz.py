@@ -75,8 +75,7 @@ class Part:
             cost = (lambda margin: sigmoid(margin, 0.5)) if self.cost == "sigmoid" else ranknet
             options |= {"cost": cost, "sigma": self.sigma, "distance": 0.01 if self.cost == "near" else 0.0}
         found = reading(self.construction, self.measure, scores, labels, log=self.normalize == "log", **options)
-        gradient, hessian, sizes = found
-        return Sums(gradient, hessian, sizes.max(initial=0.0), hessian.max(initial=0.0))
+        return Sums(*found[:2], *found[2:].max(axis=1, initial=0.0))
 
     def shaped(self, sums):
         return sums.shaped(self.normalize, self.step)
