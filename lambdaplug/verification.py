@@ -155,8 +155,8 @@ def _draw(k: int | None, values: Array, trials: int, rng: np.random.Generator) -
 
 def _note(measure: Measure) -> str:
     if isinstance(measure, Custom) and measure.brute_force:
-        promise = "" if measure.k is None else ", so this proves k= alone"
-        return f"It has no delta= and is trained by brute-force swaps{promise}."
+        promise = "" if measure.k is None else "k= and "
+        return f"It has no delta= and is trained by brute-force swaps, so this proves {promise}their direction alone."
     if measure.reach is not None:
         return f"Compared for documents at most {measure.reach} apart: by its definition it is the pair's alone."
     return ""
