@@ -80,9 +80,6 @@ class Custom(Measure):
     def gains(self, labels: Array) -> Array:
         return labels if self.gain is None else gains_by(self.gain, labels, self.name)
 
-    def grades(self, labels: Array) -> Array:
-        return self.gains(labels)
-
     @property
     def value(self) -> Function:  # type: ignore[override]
         return _value_of(self.function)
@@ -166,7 +163,8 @@ def custom(
     k: a promise that nothing changes when two documents below rank k change places: they are left out.
     normalize: divide by the value of the ideal order (falling labels); undefined where that is not positive.
 
-    Documents with a higher label (or gain) belong above those with a lower one.
+    Documents with a higher label belong above those with a lower one; with ``gain``, those with a higher gain.
+    ``lp.verify(measure)`` finds values that fall where such a document rises.
 
     >>> def revenue(labels):
     ...     total = 0.0

@@ -7,6 +7,9 @@ True
 >>> NDCG(k=10, gain="linear")
 ndcg@10(gain='linear')
 
+``gains(labels)`` says what labels are worth: of two documents, the one with the higher gain belongs above, whatever the
+labels, and documents of equal gain are in no pair.
+
 Three functions say what a measure is. All take the gains of one query's documents in rank order, a table of discounts
 by rank (entry 0 is rank 1; zero beyond the cut-off) and the cut-off k; they are plain Python that Numba can compile.
 
@@ -85,7 +88,7 @@ class Prepared(NamedTuple):
     """What a measure needs to know about one label source; computed once a data set."""
 
     gain: Array  # one a row
-    grade: Array  # one a row: the document with the higher grade should stand above
+    grade: Array  # one a row: the document with the higher one should stand above; the gain's order, NaN = in no pair
     norm: Array  # one a query; 0 = undefined
     discount: Array  # one a rank
     k: int
@@ -147,10 +150,6 @@ class Measure:
     def gains(self, labels: Array) -> Array:
         raise NotImplementedError
 
-    def grades(self, labels: Array) -> Array:
-        """By which pairs are ordered: the labels, unless the measure tells fewer levels apart."""
-        return labels
-
     def discounts(self, n: int) -> Array:
         """The discounts of ranks 1..n before the cut-off."""
         return np.ones(n)
@@ -183,6 +182,10 @@ class Measure:
         """Whether upper_a - lower_b can be so much smaller than both that float32 would lose it in lists this long."""
         return len(discount) > self.coarse
 
+    def shortest(self, discount: Array) -> float:  # noqa: ARG002
+        """How many documents a query needs for their order to matter; infinite: no such list is long enough."""
+        return 2
+
     def pair_delta(self, checked: bool = False) -> PairDelta:  # noqa: ARG002
         """The swap delta as a function of two ranks, before the norm; ``checked``: a user's with its indices checked."""
         return PairDelta(_begin_rows, _gained_delta if self.gained else _plain_delta)
@@ -205,14 +208,11 @@ class Measure:
         discount[k:] = 0.0
         labelled = ~np.isnan(labels)
         if labelled.all():
-            gain, grade = self.gains(labels), self.grades(labels)
+            grade = gain = self.gains(labels)
         else:
             gain = np.full(len(labels), self.unlabelled)
             gain[labelled] = self.gains(labels[labelled])
-            grade = np.full(len(labels), np.nan)  # neither above nor below any other: no pair
-            grade[labelled] = self.grades(labels[labelled])
-        if np.array_equal(gain, grade):
-            grade = gain  # once in memory
+            grade = np.where(labelled, gain, np.nan)  # neither above nor below any other: no pair
         queries = len(offsets) - 1
         ideal = row_order(offsets)
         norm = np.zeros(queries)
@@ -222,11 +222,22 @@ class Measure:
         del last, missing  # millions of rows: nothing is kept longer than needed
         if row >= 0:
             raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
-        if np.any((grade.astype(np.float32) != grade) & (grade == grade)):
+        if _merged(gain, ideal, offsets):
             grade = levels([grade], offsets)  # kernels compare grades in float32: keep different ones different
         self.run(norm_kernel(self.norm), gain, discount, k, offsets, 0, queries, ideal, np.empty(longest), norm)
         norm[np.diff(offsets) == 0] = 0.0
         return Prepared(gain, grade, norm, discount, k)
+
+
+def _merged(gain: Array, ideal: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64]) -> bool:
+    """Whether float32 makes two different gains of one query equal."""
+    with np.errstate(over="ignore"):
+        short = gain.astype(np.float32)
+    if np.array_equal(short, gain, equal_nan=True):
+        return False
+    rows = np.repeat(offsets[:-1], np.diff(offsets)) + ideal  # equal ones are neighbours in the ideal order
+    gain, short = gain[rows], short[rows]
+    return bool(np.any((gain[1:] < gain[:-1]) & (short[1:] == short[:-1])))
 
 
 def _begin_rows(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> tuple[Any, Any, Any]:
@@ -454,6 +465,10 @@ class _Discounted(Measure):
     def fine(self, discount: Array) -> bool:
         return bool(np.ptp(discount) < 0.25 * discount.max()) if len(discount) else False
 
+    def shortest(self, discount: Array) -> float:
+        others = np.flatnonzero(discount != discount[:1])
+        return float(others[0] + 1) if len(others) else np.inf
+
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
         total = 0.0
@@ -566,7 +581,8 @@ class MeanNDCG(DCG):
             lower[r] = counts[r]
         return min(k, len(gain))
 
-    smooth = Measure.smooth  # its discounts are not a function of the position alone
+    shortest = Measure.shortest  # its discounts fall in every list
+    smooth = Measure.smooth  # and are not a function of the position alone
 
 
 @dataclass(frozen=True, repr=False)
@@ -629,9 +645,6 @@ class _Relevance(Measure):
 
     def gains(self, labels: Array) -> Array:
         return (labels >= getattr(self, "relevant", 1)).astype(np.float64)
-
-    def grades(self, labels: Array) -> Array:
-        return self.gains(labels)
 
 
 def _needs_cutoff(measure: Measure) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["levels", "one_a_query", "row_order", "sizes_of"]
+__all__ = ["differing", "levels", "one_a_query", "row_order", "sizes_of"]
 
 
 def row_order(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
@@ -46,3 +46,25 @@ def levels(columns: Sequence[npt.NDArray[np.float64]], offsets: npt.NDArray[np.i
     level[order] = count - count[offsets[:-1][query]] if len(order) else count
     level[np.isnan(np.sum(columns, axis=0))] = np.nan
     return level
+
+
+def differing(
+    values: npt.NDArray[np.float64],
+    offsets: npt.NDArray[np.int64],
+    within: npt.NDArray[np.float64] | None = None,
+) -> npt.NDArray[np.bool_]:
+    """Which queries have two different values, in rows of the same ``within`` if given; NaN is left aside in both."""
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    keys = [query] if within is None else [query, within]
+    kept = ~np.isnan(values) if within is None else ~(np.isnan(values) | np.isnan(within))
+    rows = np.flatnonzero(kept)
+    if within is not None:
+        rows = rows[np.lexsort((within[rows], query[rows]))]
+    values, keys = values[rows], [key[rows] for key in keys]
+    # Neighbours with the same keys but other values; rows of the same keys are neighbours.
+    differ = values[1:] != values[:-1]
+    for key in keys:
+        differ &= key[1:] == key[:-1]
+    found = np.zeros(len(offsets) - 1, dtype=bool)
+    found[keys[0][1:][differ]] = True
+    return found

@@ -62,6 +62,7 @@ class DataSet:
     made_no_split: Callable[[], bool] | None = None  # whether the training's last tree has none; takes long to answer
     on_metric: Callable[[list[str]], None] | None = None  # told the names of the measures a metric reports
     total: Callable[[Array], Array] | None = None  # adds arrays up over the workers that train together
+    partial: bool = False  # one worker's share of the rows that are trained on
     stand_in: bool = False  # a row that a host needed where a worker's share has none: not to be counted
     directed: bool = False  # the host wants to be told by a metric that higher is better
 

@@ -1,4 +1,4 @@
-"""Prove a measure's swap delta: against exchanging the documents and measuring again."""
+"""Prove a measure's swap delta and the direction of its forces: against exchanging the documents and measuring again."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -41,7 +41,7 @@ class Counterexample(NamedTuple):
 
 @dataclass(frozen=True)
 class Verification:
-    """What :func:`verify` found; true if every delta was right."""
+    """What :func:`verify` found; true if every delta was right and no force works against the value."""
 
     measure: str
     ok: bool
@@ -50,6 +50,7 @@ class Verification:
     worst: float  # the largest difference
     counterexample: Counterexample | None  # the first one, on the shortest list
     note: str = field(default="")
+    backwards: bool = False  # the counterexample's delta is right, and its force works towards the lower value
 
     def __bool__(self) -> bool:
         return self.ok
@@ -57,7 +58,12 @@ class Verification:
     def __str__(self) -> str:
         tried = f"all {self.pairs} pairs of lists of up to {self.longest} documents"
         verdict = f"the delta equals the swap in {tried} (largest difference {self.worst:.1e})."
-        if self.counterexample is not None:
+        if self.backwards:
+            verdict = (
+                "forces are BACKWARDS: they push up the document with the higher gain, and the value falls when it rises. "
+                f"First: {self.counterexample}."
+            )
+        elif self.counterexample is not None:
             verdict = f"the delta is WRONG (largest difference {self.worst:.3g}). First: {self.counterexample}."
         return f"{self.measure}: {verdict}{' ' if self.note else ''}{self.note}"
 
@@ -68,6 +74,10 @@ def verify(
     measure: str | Measure, *, trials: int = 200, labels: npt.ArrayLike | None = None, seed: int = 0
 ) -> Verification:
     """Compare a measure's delta with the brute-force swap, for every pair of random label lists.
+
+    Also check that a step along the forces does not lower the value: a pair's force pushes up the document with the
+    higher gain, so exchanging the two must not raise the value where that one stands above, nor lower it where it stands
+    below.
 
     ``trials`` lists have 0 to 8 documents, a few more have up to 33, and with a cut-off k up to k + 4 (for k to 200).
     ``labels`` are the label values to draw from; default 0, 1, 2, 3, 4, or what the measure takes. The lists come with
@@ -84,12 +94,8 @@ def verify(
         raise LambdaplugError(f"verify: labels= are the finite label values to draw from, got {labels!r}.")
     if isinstance(trials, bool) or not isinstance(trials, (int, np.integer)) or trials < 1:
         raise LambdaplugError(f"verify: trials must be a whole number from 1 on, got {trials!r}.")
-    rng = np.random.default_rng(seed)
-    k = kind.cutoff
-    beyond = (k + 1, k + 4) if k is not None and SHORT < k <= DEEPEST else ()
-    sizes = np.sort(np.concatenate([np.arange(trials) % (SHORT + 1), [*LONGER, *beyond]]).astype(np.int64))
-    # Half of the lists draw from two values only: ties, and queries where nothing or everything is relevant.
-    drawn = [rng.choice(values if t % 2 else rng.choice(values, 2), size=n) for t, n in enumerate(sizes.tolist())]
+    drawn = _draw(kind.cutoff, values, int(trials), np.random.default_rng(seed))
+    sizes = np.array([len(labels) for labels in drawn])
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     ranked = np.concatenate([*drawn, np.empty(0)])
     prepared = kind.prepare(ranked, offsets)
@@ -125,19 +131,32 @@ def verify(
         sized = np.maximum(np.abs(before[query]), np.abs(after)) * np.abs(prepared.norm[query])
     np.maximum.at(scale, query, np.where(prepared.norm[query] == 0.0, 0.0, sized))
     allowed = np.maximum((SCALED if kind.scaled else TOLERANCE) * scale, ROUNDING * scale.max(initial=0.0))
-    bad = np.flatnonzero(difference > allowed[query])
+    wrong = np.flatnonzero(difference > allowed[query])
+    # The pair's force works towards the higher grade above.
+    towards = np.sign(prepared.grade[offsets[query] + j] - prepared.grade[offsets[query] + i])
+    against = np.flatnonzero((got > 0.0) & (towards * change < -allowed[query]))
     first = None
-    if len(bad):
-        p = bad[0]
-        first = Counterexample(drawn[query[p]].tolist(), int(i[p]), int(j[p]), float(expected[p]), float(got[p]))
+    if len(wrong) or len(against):
+        p = int((*wrong, *against)[0])
+        lists = drawn[query[p]].tolist()
+        first = Counterexample(lists, int(i[p]), int(j[p]), float(expected[p]), float(got[p]))
     worst = float(difference.max(initial=0.0))
-    return Verification(str(kind), first is None, len(query), int(sizes[-1]), worst, first, _note(kind))
+    backwards = len(against) > 0 and not len(wrong)
+    return Verification(str(kind), first is None, len(query), int(sizes[-1]), worst, first, _note(kind), backwards)
+
+
+def _draw(k: int | None, values: Array, trials: int, rng: np.random.Generator) -> list[Array]:
+    """Label lists in growing length."""
+    beyond = (k + 1, k + 4) if k is not None and SHORT < k <= DEEPEST else ()
+    sizes = np.sort(np.concatenate([np.arange(trials) % (SHORT + 1), [*LONGER, *beyond]]).astype(np.int64))
+    # Half of the lists draw from two values only: ties, and queries where nothing or everything is relevant.
+    return [rng.choice(values if t % 2 else rng.choice(values, 2), size=n) for t, n in enumerate(sizes.tolist())]
 
 
 def _note(measure: Measure) -> str:
     if isinstance(measure, Custom) and measure.brute_force:
-        promise = "" if measure.k is None else ", so this proves k= alone"
-        return f"It has no delta= and is trained by brute-force swaps{promise}."
+        promise = "" if measure.k is None else "k= and "
+        return f"It has no delta= and is trained by brute-force swaps, so this proves {promise}their direction alone."
     if measure.reach is not None:
         return f"Compared for documents at most {measure.reach} apart: by its definition it is the pair's alone."
     return ""

@@ -1,6 +1,11 @@
-"""Every measure and the lambda gradient once more, in plain Python, slowly: what the package is compared with."""
+"""Every measure and every lambda gradient once more, in plain Python, slowly: what the package is compared with.
+
+Nothing here comes from the package. A swap's delta is found by swapping; a label of NaN is none.
+"""
 
 import math
+import re
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,9 +23,18 @@ def log_discounts(n, k=None):
     return [1 / math.log2(1 + r) if k is None or r <= k else 0.0 for r in range(1, n + 1)]
 
 
-def ndcg(labels, k=None, gain=lambda label: 2**label - 1, discounts=None):
+def exp2(label):
+    return 2**label - 1
+
+
+def gains_of(labels, gain=exp2):
+    """A document without a label is worth nothing."""
+    return [0.0 if math.isnan(label) else gain(label) for label in labels]
+
+
+def ndcg(labels, k=None, gain=exp2, discounts=None):
     discounts = log_discounts(len(labels), k) if discounts is None else discounts
-    gains = [gain(label) for label in labels]
+    gains = gains_of(labels, gain)
     ideal = dcg(sorted(gains, reverse=True), discounts)
     return dcg(gains, discounts) / ideal if ideal > 0 else None
 
@@ -46,19 +60,25 @@ def reciprocal_rank(labels, k=None, relevant=1):
 
 def expected_reciprocal_rank(labels, k=None, max_label=4):
     total, looking = 0.0, 1.0
-    for r, label in enumerate(labels, 1):
-        p = (2**label - 1) / 2**max_label
+    for r, gain in enumerate(gains_of(labels), 1):
+        p = gain / 2**max_label
         total += looking * p / r if k is None or r <= k else 0.0
         looking *= 1 - p
     return total
 
 
+def judged(labels):
+    return [label for label in labels if not math.isnan(label)]
+
+
 def pairwise_correct(labels):
+    labels = judged(labels)
     pairs = [(a, b) for i, a in enumerate(labels) for b in labels[i + 1 :] if a != b]
     return sum(a > b for a, b in pairs) / len(pairs) if pairs else None
 
 
 def bpref(labels, relevant=1):
+    labels = judged(labels)
     is_relevant = [label >= relevant for label in labels]
     total, others = sum(is_relevant), len(labels) - sum(is_relevant)
     if not total or not others:
@@ -72,7 +92,7 @@ def bpref(labels, relevant=1):
 
 
 def rank_biased_precision(labels, p=0.8, max_label=4):
-    return (1 - p) * sum((2**label - 1) / (2**max_label - 1) * p**r for r, label in enumerate(labels))
+    return (1 - p) * sum(gain / exp2(max_label) * p**r for r, gain in enumerate(gains_of(labels)))
 
 
 # Each measure by its text: the value of ranked labels 0..4 (a data set whose largest label is 4), None = undefined.
@@ -81,10 +101,12 @@ VALUES = {
     "ndcg@3": lambda x: ndcg(x, 3),
     "ndcg@4(gain='linear')": lambda x: ndcg(x, 4, gain=float),
     "ndcg(gain=(0.0,1.0,3.0,5.0,6.0))": lambda x: ndcg(x, gain=lambda label: [0, 1, 3, 5, 6][int(label)]),
+    "ndcg(gain=(0.0,1.0,3.0,0.0,2.0))": lambda x: ndcg(x, gain=lambda label: [0, 1, 3, 0, 2][int(label)]),
+    "ndcg@2(gain=(2.0,1.0,0.0,0.0,3.0))": lambda x: ndcg(x, 2, gain=lambda label: [2, 1, 0, 0, 3][int(label)]),
     "ndcg(discount=(1.0,0.5,0.5,0.1))": lambda x: ndcg(x, discounts=[1, 0.5, 0.5, 0.1]),
     "meanndcg": mean_ndcg,
     "meanndcg@3": lambda x: mean_ndcg(x, 3),
-    "dcg@5": lambda x: dcg([2**label - 1 for label in x], log_discounts(len(x), 5)),
+    "dcg@5": lambda x: dcg(gains_of(x), log_discounts(len(x), 5)),
     "cndcg@3": lambda x: ndcg(x, 3, gain=lambda c: 2 ** (4 * c) - 1),
     "map": average_precision,
     "map@3": lambda x: average_precision(x, 3),
@@ -109,37 +131,194 @@ def scaled(name, labels):
     return [label / 4 for label in labels] if name.startswith("cndcg") else labels
 
 
+def grades_of(name, labels):
+    """Which of two documents belongs above: the one of the higher grade; NaN: it is in no pair."""
+    threshold = re.search(r"relevant=(\d+)", name)
+    table = re.search(r"gain=\(([^)]*)\)", name)
+    if re.match(r"(map|mrr|p|recall|wta|bpref)\b", name):
+        least = int(threshold[1]) if threshold else 1
+        return [math.nan if math.isnan(label) else float(label >= least) for label in labels]
+    if table:
+        gains = [float(gain) for gain in table[1].split(",")]
+        return [math.nan if math.isnan(label) else gains[int(label)] for label in labels]
+    return list(labels)
+
+
 def swap_delta(name, labels, a, b):
     """|M after exchanging ranks a and b - M|, by doing it."""
     if name == "pairs":  # turning one pair's order round, all other pairs in place
-        different = sum(x != y for i, x in enumerate(labels) for y in labels[i + 1 :])
-        return 1 / different if labels[a] != labels[b] else 0.0
+        known = judged(labels)
+        different = sum(x != y for i, x in enumerate(known) for y in known[i + 1 :])
+        return 1 / different if labels[a] != labels[b] and not math.isnan(labels[a] + labels[b]) else 0.0
     swapped = list(labels)
     swapped[a], swapped[b] = swapped[b], swapped[a]
     before, after = VALUES[name](labels), VALUES[name](swapped)
     return 0.0 if before is None else abs(after - before)
 
 
+# --- pair costs: force and hessian of a margin ---------------------------------------------------------------------
+
+
 def ranknet(margin):
-    rho = math.exp(-margin) / (1 + math.exp(-margin)) if margin > 0 else 1 / (1 + math.exp(margin))
-    return rho, rho * (1 - rho)
+    small = math.exp(-abs(margin))
+    low, high = small / (1 + small), 1 / (1 + small)
+    return low if margin > 0 else high, low * high
 
 
-def gradients(name, scores, labels, sigma=1.0, weight=None, cost=ranknet, allowed=lambda _i, _j: True):
-    """The pair loop of the lambda gradient over one query; ``allowed`` says which pairs count."""
+def sigmoid(margin, mu=0.0):
+    small = math.exp(-abs(margin + mu))
+    return small / (1 + small) ** 2, 0.0
+
+
+def slope(gap, margin=1.0):
+    return 1 / (abs(gap) + margin), 1 / (abs(gap) + margin) ** 2
+
+
+# --- gradients of one query ----------------------------------------------------------------------------------------
+
+
+NOISE = 1e-5  # of a value: a change beside which its own rounding is still less than what is compared
+
+
+def always(_i, _j):
+    return True
+
+
+def log_factor(total):
+    return math.log2(1 + total) / total if total > 0 else 1.0
+
+
+def pair_loop(
+    name,
+    scores,
+    labels,
+    size=lambda delta: delta,
+    *,
+    reach=None,
+    cost=ranknet,
+    sigma=1.0,
+    weight=None,
+    allowed=always,
+    distance=0.0,
+    log=False,
+):
+    """Gradient and hessian over pairs of different grade, and what rounding is compared with: the size of their terms.
+
+    ``reach``: at most so many ranks apart. ``allowed(i, j)``: which pairs of rows count. ``distance``: what a pair's
+    distance is added to before its delta is divided by it.
+    """
     n = len(scores)
     order = rank(scores)
     ranked = [labels[row] for row in order]
-    weight = [1.0] * n if weight is None else weight
-    gradient, hessian = np.zeros(n), np.zeros(n)
+    grade = grades_of(name, ranked)
+    sums = np.zeros((4, n))
+    gradient, hessian, sizes, bends = sums
+    total, now = 0.0, VALUES[name](ranked) if n > 1 else None
+    if now is None:
+        return sums
+    apart = distance if max(scores) > min(scores) else 1.0
     for a in range(n):
-        for b in range(n):
-            i, j = order[a], order[b]
-            if ranked[a] > ranked[b] and allowed(i, j):
-                size = swap_delta(name, ranked, min(a, b), max(a, b)) * weight[i] * weight[j]
-                force, bend = cost(sigma * (scores[i] - scores[j]))
-                gradient[i] -= sigma * size * force
-                gradient[j] += sigma * size * force
-                hessian[i] += sigma**2 * size * bend
-                hessian[j] += sigma**2 * size * bend
-    return gradient, hessian
+        for b in range(a + 1, n):
+            ordered = grade[a] < grade[b] or grade[a] > grade[b]
+            if not ordered or (reach is not None and b - a > reach) or not allowed(order[a], order[b]):
+                continue
+            i, j = (order[a], order[b]) if grade[a] > grade[b] else (order[b], order[a])
+            force, bend = cost(sigma * (scores[i] - scores[j]))
+            factor = sigma if weight is None else sigma * weight[i] * weight[j]
+            if distance:
+                factor /= apart + abs(scores[i] - scores[j])
+            change = size(swap_delta(name, ranked, a, b))
+            total += 2 * factor * change * force
+            gradient[i] -= factor * change * force
+            gradient[j] += factor * change * force
+            for row in (i, j):
+                hessian[row] += factor * sigma * change * bend
+                sizes[row] += factor * (change + NOISE * abs(now)) * force
+                bends[row] += factor * sigma * (change + NOISE * abs(now)) * bend
+    return (log_factor(total) if log else 1.0) * sums
+
+
+def gradients(name, scores, labels, sigma=1.0, weight=None, cost=ranknet, allowed=always):
+    """The lambda gradient as it is usually meant."""
+    return pair_loop(name, scores, labels, sigma=sigma, weight=weight, cost=cost, allowed=allowed)[:2]
+
+
+def moving(name, scores, labels, bound=0.01, weight=None, allowed=always, log=False):
+    """Each document moved to its ideal place among those it is in pairs with; all others keep their places."""
+    order = rank(scores)
+    ranked = [labels[row] for row in order]
+    grade = grades_of(name, ranked)
+    gradient, sizes = np.zeros((2, len(scores)))
+    now = VALUES[name](ranked) if len(ranked) > 1 else None
+    for place, row in enumerate(order if now is not None else ()):
+        # Every document is its own rival, unless it is in no pair at all.
+        rivals = [p for p in range(len(order)) if not math.isnan(grade[p]) and allowed(row, order[p])]
+        if place not in rivals:
+            continue
+        mine = rivals.index(place)
+        ideal = sorted(rivals, key=lambda p: (-grade[p], p)).index(place)
+        sequence = [*rivals[:mine], *rivals[mine + 1 :]]
+        sequence.insert(ideal, place)
+        moved = list(ranked)
+        for to, source in zip(rivals, sequence, strict=True):
+            moved[to] = ranked[source]
+        factor = 1.0 if weight is None else weight[row]
+        gradient[row] = factor * min(bound, abs(VALUES[name](moved) - now)) * np.sign(ideal - mine)
+        sizes[row] = abs(gradient[row]) + factor * NOISE * abs(now)
+    hessian = np.abs(gradient)
+    return (log_factor(hessian.sum()) if log else 1.0) * np.array([gradient, hessian, sizes, sizes])
+
+
+def reading(construction, name, scores, labels, cost=ranknet, sigma=1.0, **options):
+    """What a construction means, by its name and with its defaults."""
+    match construction:
+        case "discrete_bounded":
+            return moving(name, scores, labels, **options)
+        case "local_gradient":
+            return pair_loop(name, scores, labels, reach=1, cost=slope, **options)
+        case "spring_smooth":
+            return pair_loop(name, scores, labels, lambda d: max(d, 0.01), cost=cost, sigma=sigma, **options)
+        case "local_cost":
+            return pair_loop(name, scores, labels, reach=1, cost=cost, sigma=sigma, **options)
+        case "ranknet_weight_pairs":
+            return pair_loop(name, scores, labels, cost=cost, sigma=sigma, **options)
+    raise ValueError(construction)
+
+
+@dataclass
+class Sums:
+    """One query's gradients and hessians, and what rounding may be compared with: the largest terms of their sums."""
+
+    gradient: np.ndarray
+    hessian: np.ndarray
+    gradient_terms: float
+    hessian_terms: float
+
+    def scaled(self, factor):
+        return Sums(
+            factor * self.gradient, factor * self.hessian, factor * self.gradient_terms, factor * self.hessian_terms
+        )
+
+    def __add__(self, other):
+        return Sums(
+            self.gradient + other.gradient,
+            self.hessian + other.hessian,
+            self.gradient_terms + other.gradient_terms,
+            self.hessian_terms + other.hessian_terms,
+        )
+
+    def shaped(self, normalize, step):
+        """Divided by the standard deviation of the gradients, and with hessians of 1, where these say so."""
+        found = self
+        deviation = found.gradient.std() if normalize == "std" and len(found.gradient) else 0.0
+        if deviation > 0:
+            found = found.scaled(1 / deviation)
+            # Whatever is lost in the gradients is lost in the deviation, too.
+            lost = self.gradient_terms / deviation
+            found.gradient_terms *= 1 + np.abs(found.gradient).max()
+            found.hessian_terms += found.hessian.max() * lost
+            if not lost < 1e5:  # they cancel to nothing but their rounding: any direction at all
+                found.gradient_terms = found.hessian_terms = math.inf
+        if step == "gradient":
+            found = Sums(found.gradient, np.ones(len(found.gradient)), found.gradient_terms, 1.0)
+        return found

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import VALUES, rank, ranknet, scaled, swap_delta
+from oracle import VALUES, moving, pair_loop, reading, scaled, sigmoid, slope
 
 import lambdaplug as lp
 from lambdaplug.analysis import effective_pairs, force_by_label
-from lambdaplug.measures import as_measure
 from lambdaplug.queries import Queries
 
 MEASURES = list(VALUES)
@@ -35,111 +34,18 @@ OWN = {
 NAMES = ["ranknet_weight_pairs", "spring_smooth", "local_gradient", "local_cost", "discrete_bounded"]
 
 
-def sigmoid(margin):
-    """lp.Sigmoid(0.5)'s force and no hessian."""
-    z = 1 / (1 + np.exp(min(margin + 0.5, 700.0)))
-    return z * (1 - z), 0.0
-
-
-def slope(gap, margin=1.0):
-    return 1 / (abs(gap) + margin), 1 / (abs(gap) + margin) ** 2
-
-
-def grades(name, labels):
-    measure = OWN.get(name) or as_measure(name)
-    return [float(label >= measure.relevant) for label in labels] if hasattr(measure, "relevant") else list(labels)
-
-
-def pair_loop(
-    name,
-    scores,
-    labels,
-    size,
-    reach=None,
-    cost=ranknet,
-    sigma=1.0,
-    weight=None,
-    allowed=lambda *_: True,
-    distance=0.0,
-    log=False,
-):
-    """Gradient and hessian of one query: over pairs of different grade, at most ``reach`` ranks apart."""
-    n = len(scores)
-    order = rank(scores)
-    ranked = [labels[row] for row in order]
-    grade = grades(name, ranked)
-    gradient, hessian, total = np.zeros(n), np.zeros(n), 0.0
-    if n < 2 or VALUES[name](ranked) is None:
-        return gradient, hessian
-    for a in range(n):
-        for b in range(a + 1, n):
-            if grade[a] == grade[b] or (reach is not None and b - a > reach) or not allowed(order[a], order[b]):
-                continue
-            i, j = (order[a], order[b]) if grade[a] > grade[b] else (order[b], order[a])
-            force, bend = cost(sigma * (scores[i] - scores[j]))
-            change = size(swap_delta(name, ranked, a, b)) * (1 if weight is None else weight[i] * weight[j])
-            if distance and max(scores) > min(scores):
-                change /= distance + abs(scores[i] - scores[j])
-            total += 2 * sigma * change * force
-            gradient[i] -= sigma * change * force
-            gradient[j] += sigma * change * force
-            hessian[i] += sigma**2 * change * bend
-            hessian[j] += sigma**2 * change * bend
-    scale = np.log2(1 + total) / total if log and total > 0 else 1.0
-    return scale * gradient, scale * hessian
-
-
-def moving(name, scores, labels, bound=0.01, weight=None, tier=None, log=False):
-    """Each document moved to its ideal place among those of its tier."""
-    order = rank(scores)
-    ranked = [labels[row] for row in order]
-    grade = grades(name, ranked)
-    tiers = [0 if tier is None else tier[row] for row in order]
-    gradient, hessian = np.zeros(len(scores)), np.zeros(len(scores))
-    now = VALUES[name](ranked) if ranked else None
-    if now is None:
-        return gradient, hessian
-    for place, row in enumerate(order):
-        rivals = [p for p in range(len(order)) if tiers[p] == tiers[place]]
-        ideal = rivals[sorted(rivals, key=lambda p: (-grade[p], p)).index(place)]
-        without = ranked[:place] + ranked[place + 1 :]
-        moved = [*without[:ideal], ranked[place], *without[ideal:]]
-        force = min(bound, abs(VALUES[name](moved) - now)) * (1 if weight is None else weight[row])
-        gradient[row] = force * np.sign(ideal - place)
-        hessian[row] = force * abs(np.sign(ideal - place))
-    total = np.abs(gradient).sum()
-    scale = np.log2(1 + total) / total if log and total > 0 else 1.0
-    return scale * gradient, scale * hessian
-
-
-def reading(construction, name, scores, labels, cost=ranknet, sigma=1.0, weight=None, tier=None, **normalised):
-    """What the construction means."""
-    if construction == "discrete_bounded":
-        return moving(name, scores, labels, weight=weight, tier=tier, **normalised)
-    options = {"weight": weight, "cost": cost, "sigma": sigma, **normalised}
-    if tier is not None:
-        options["allowed"] = lambda i, j: tier[i] == tier[j]
-    match construction:
-        case "ranknet_weight_pairs":
-            return pair_loop(name, scores, labels, lambda d: d, **options)
-        case "spring_smooth":
-            return pair_loop(name, scores, labels, lambda d: max(d, 0.01), **options)
-        case "local_cost":
-            return pair_loop(name, scores, labels, lambda d: d, reach=1, **options)
-        case "local_gradient":
-            return pair_loop(name, scores, labels, lambda d: d, reach=1, **options | {"cost": slope})
-
-
 def split(values, group):
     return np.split(np.asarray(values), np.cumsum(group)[:-1])
 
 
 def expected_of(construction, name, scores, labels, group, **options):
     each = {key: split(options.pop(key), group) for key in ("weight", "tier") if options.get(key) is not None}
-    results = [
-        reading(construction, name, list(s), list(y), **options, **{key: list(parts[q]) for key, parts in each.items()})
-        for q, (s, y) in enumerate(zip(split(scores, group), split(labels, group), strict=True))
-    ]
+    results = []
+    for q, (s, y) in enumerate(zip(split(scores, group), split(labels, group), strict=True)):
+        given = {"weight": list(each["weight"][q])} if "weight" in each else {}
+        if "tier" in each:
+            given["allowed"] = lambda i, j, tier=each["tier"][q]: tier[i] == tier[j]
+        results.append(reading(construction, name, list(s), list(y), **options, **given)[:2])
     return [np.concatenate(arrays) for arrays in zip(*results, strict=True)]
 
 
@@ -217,7 +123,7 @@ def test_weights_tiers_steps_and_the_other_cost(construction, name):
 
     if objective.construction.costed:
         other = lp.LambdaRank(name, construction=construction, cost=lp.Sigmoid(0.5), normalize="none")
-        gradient, _ = expected_of(construction, name, scores, labels, group, cost=sigmoid)
+        gradient, _ = expected_of(construction, name, scores, labels, group, cost=lambda o: sigmoid(o, 0.5))
         check(other.gradients(scores, labels, group)[:1], [gradient])
     else:
         for option in ({"cost": lp.Sigmoid(0.5)}, {"sigma": 2.0}):
@@ -276,13 +182,13 @@ def test_what_holds_whatever_the_construction(construction):
 def test_parameters():
     scores, labels, group = generated()
     for build, expected in [
-        (lp.constructions.SpringSmooth(floor=5), lambda s, y: pair_loop("map", s, y, lambda d: max(d, 0.05))),
-        (lp.constructions.LocalCost(window=3), lambda s, y: pair_loop("map", s, y, lambda d: d, reach=3)),
+        (lp.constructions.SpringSmooth(floor=5), lambda s, y: pair_loop("map", s, y, lambda d: max(d, 0.05))[:2]),
+        (lp.constructions.LocalCost(window=3), lambda s, y: pair_loop("map", s, y, reach=3)[:2]),
         (
             lp.constructions.LocalGradient(margin=0.1),
-            lambda s, y: pair_loop("map", s, y, lambda d: d, reach=1, cost=lambda o: slope(o, 0.1)),
+            lambda s, y: pair_loop("map", s, y, reach=1, cost=lambda o: slope(o, 0.1))[:2],
         ),
-        (lp.constructions.DiscreteBounded(bound=20), lambda s, y: moving("map", s, y, bound=0.2)),
+        (lp.constructions.DiscreteBounded(bound=20), lambda s, y: moving("map", s, y, bound=0.2)[:2]),
     ]:
         objective = lp.LambdaRank("map", construction=build)
         pairs = zip(split(scores, group), split(labels, group), strict=True)

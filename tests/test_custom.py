@@ -291,7 +291,9 @@ def test_verify_measures_by_the_values_own_size():
 
 def test_verify_proves_the_promise_of_k_and_says_what_is_trivial():
     assert not lp.verify(lp.custom("revenue@3", revenue, k=2))
-    assert "brute-force swaps, so this proves k= alone" in str(lp.verify(lp.custom("revenue@3", revenue, k=3)))
+    assert "brute-force swaps, so this proves k= and their direction alone" in str(
+        lp.verify(lp.custom("revenue@3", revenue, k=3))
+    )
     assert "at most 1 apart" in str(lp.verify("pairs"))
     assert lp.verify(FAST, labels=[0.25, -1.5], trials=20)
     with pytest.raises(lp.LambdaplugError, match="finite label values"):

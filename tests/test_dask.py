@@ -743,6 +743,20 @@ def test_a_scale_is_that_of_the_labels_it_is_of(client, spread, host):
     fit((dX, dy, dq), lp.LambdaRank("err@5", labels=even))
 
 
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_worker_may_have_nothing_to_learn_from(client, spread, host):
+    dX, dy, dq, *_ = spread
+    half = dy.numblocks[0] // 2
+    labels = da.concatenate([dy.blocks[:half], 0 * dy.blocks[half:]])
+    trained = lp.dask.train(
+        *(client, PARAMETERS[host], (dX, labels, dq), lp.LambdaRank("map"), 2),
+        host=host,
+        evals=[((dX, labels, dq), "train")],
+        metric=lp.metric("map"),
+    )
+    assert len(trained["history"]["train"]["map"]) == 2
+
+
 @pytest.mark.parametrize("kind", [lp.DaskXGBRanker, lp.DaskLGBMRanker])
 def test_frames_are_predicted_on_and_may_leave_a_worker_without_rows(client, kind):
     names = list("abcde")

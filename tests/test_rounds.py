@@ -466,7 +466,13 @@ def test_a_watched_metric_that_is_not_evaluated_is_an_error(data):
         train_lgb(objective, data, 3, callbacks=[lp.callback(objective)])
     with pytest.raises(lp.LambdaplugError, match=r"watches 'ndcg@3'.*custom_metric"):
         train_xgb(
-            objective, data, 3, [lp.callback(objective)], evals=[(xgb_data(data), "valid")], custom_metric=lp.metric("map"), verbose_eval=False
+            objective,
+            data,
+            3,
+            [lp.callback(objective)],
+            evals=[(xgb_data(data), "valid")],
+            custom_metric=lp.metric("map"),
+            verbose_eval=False,
         )
     with pytest.raises(lp.LambdaplugError, match="expected an objective"):
         lp.callback("ndcg")

@@ -62,6 +62,7 @@ class Host(abc.ABC):
             None if booster is None else lambda: self.made_no_split(booster),
             self.on_metric,
             self.total(),
+            self.is_partial(booster),
             self.is_stand_in(data),
             self.directed,
         )
@@ -95,6 +96,10 @@ class Host(abc.ABC):
     def total(self) -> Callable[[Array], Array] | None:
         """How arrays are added up over the workers that train together; None on one machine."""
         return None
+
+    def is_partial(self, booster: Any) -> bool:  # noqa: ARG002
+        """Whether this is one worker of several that train together."""
+        return self.total() is not None
 
     def is_stand_in(self, data: Any) -> bool:  # noqa: ARG002
         """Whether the data set is no more than a row for a worker without any."""

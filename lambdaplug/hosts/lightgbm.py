@@ -72,6 +72,9 @@ class LightGBM(Host):
     def total(self) -> Callable[[Array], Array] | None:
         return share().total
 
+    def is_partial(self, booster: Any) -> bool:
+        return super().is_partial(booster) or int(_parameters(booster, None).get("num_machines", 1)) > 1
+
     def is_stand_in(self, data: Any) -> bool:
         return not isinstance(data, Rows) and is_stand_in(data.get_weight())
 

@@ -536,7 +536,7 @@ def place_kernel(value: Callable[..., float]) -> Callable[..., int]:
                     rival = tier.size == 0 or tier[other] == tier[row]
                     above += 1 if rival and (grade[other] > mine or (grade[other] == mine and q < r)) else 0
                 # ... and the place that leaves it, of the places that they hold.
-                place = 0
+                place = r
                 for q in range(n):
                     other = start + order[start + q]
                     rival = (tier.size == 0 or tier[other] == tier[row]) and not np.isnan(grade[other])
@@ -545,19 +545,17 @@ def place_kernel(value: Callable[..., float]) -> Callable[..., int]:
                             place = q
                             break
                         above -= 1
-                if tier.size > 0 and np.isnan(tier[row]):
-                    place = r
                 if place == r:
                     continue
                 for q in range(n):
                     moved[q] = ranked[q]
-                if place < r:
-                    for q in range(place, r):
-                        moved[q + 1] = ranked[q]
-                else:
-                    for q in range(r, place):
-                        moved[q] = ranked[q + 1]
-                moved[place] = ranked[r]
+                carried = ranked[r]  # each takes the place of the next one it competes with; all others keep theirs
+                step = 1 if place < r else -1
+                for q in range(place, r + step, step):
+                    other = start + order[start + q]
+                    if (tier.size == 0 or tier[other] == tier[row]) and not np.isnan(grade[other]):
+                        moved[q] = carried
+                        carried = ranked[q]
                 change = abs(measured(moved[:n], discount, k) - now) * norm[query]
                 if not np.isfinite(change):
                     return int(query)

@@ -296,6 +296,10 @@ def stage_ranked_kernel() -> Callable[..., int]:
             marks[1, query - first] = kind
             found |= kind
             least = gain[0]  # only differences of gains matter: without their common part they fit float32
+            at = 1
+            while np.isnan(least) and at < n:  # of documents without a label, which are in no pair
+                least = gain[at]
+                at += 1
             power, gain_to, upper_to = line(fast, 0, padded, n), line(fast, 1, padded, n), line(fast, 2, padded, n)
             for r in range(n):
                 gain_to[r] = np.float32(load(gain, r) - least)

@@ -20,14 +20,14 @@ from ..kernels import (
 from ..measures import Measure, as_measure, registered
 from ..queries import Array, Queries, Task, as_labels, vector
 from ..schedules import Guard, Moment, Number, OnPlateau, check, constant, is_clipped, is_constant
-from .base import MeasureObjective, Ranking, Scratch, as_step, refuse_document_weights
+from .base import Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
 
 __all__ = ["Approx"]
 
 EXAMPLE = "lp.cosine(1, 50, 200)"
 
 
-class Approx(MeasureObjective):
+class Approx(ValueObjective):
     """Climb the measure itself, made smooth (Qin, Liu, Li 2008). Ranks become positions that need not be whole,
 
         position(x) = 1 + sum over y != x of 1/(1 + exp(alpha (s_x - s_y))),
@@ -118,10 +118,6 @@ class Approx(MeasureObjective):
     @property
     def cutoff(self) -> int | None:
         return None  # every pair moves positions
-
-    @property
-    def divisible(self) -> bool:
-        return False  # a position needs all of the query
 
     @property
     def schedules(self) -> tuple[Number | Guard, ...]:

@@ -3,6 +3,7 @@
 import abc
 import contextlib
 import threading
+import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,10 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import LambdaplugError
+from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import Team, finish_kernel, get_num_threads, run_tasks, shape_kernel
 from ..measures import Measure, Prepared
 from ..queries import Array, Labels, Queries, Task, vector
+from ..rows import differing
 from ..schedules import Guard, Memory, Moment, Number, OnPlateau, is_constant
 from ..training import Rows, read
 from ..values import Value
@@ -26,14 +28,17 @@ __all__ = [
     "Objective",
     "Ranking",
     "Scratch",
+    "ValueObjective",
     "as_step",
     "refuse_document_weights",
+    "require_order",
 ]
 
 Gradients: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
 HESSIAN_FLOOR = 1e-16  # positive in float32; a document without any force must not make a booster's sum zero
 EMPTY = np.empty(0)
+FEW = 0.05  # a share of the queries below which it is worth saying that the others teach nothing
 
 
 def as_step(
@@ -61,6 +66,53 @@ def refuse_document_weights(objective: object, queries: Queries) -> None:
             f"{objective!r} is the gradient of each query's measure as a whole, so weights must be one a query; these "
             "are one a document. LightGBM has those only: there, repeat each query's weight over its rows."
         )
+
+
+def require_order(
+    objective: "Objective",
+    queries: Queries,
+    key: tuple[Hashable, ...],
+    source: Labels | None,
+    acting: Callable[[], npt.NDArray[np.bool_]],
+    among: str = "",
+) -> None:
+    """Refuse queries of which none is ``acting``, one per query: with a gradient for some scores; warn of few.
+
+    Once for every ``key``, which says all that ``acting`` depends on; ``among`` which documents have an order.
+    """
+
+    def judge() -> None:
+        found, total = int(np.count_nonzero(acting())), int(np.count_nonzero(queries.sizes))
+        if total == 0 or found >= FEW * total:
+            return
+        labels = _described(queries.labels_of(source))
+        order = f"the order of the documents{among}"
+        if found == 0:
+            raise LambdaplugError(
+                f"{objective!r} has nothing to learn from: there is no query, of {total}, in which its measure is defined "
+                f"and depends on {order}. {labels} The longest query has {queries.longest} documents. Choose relevant=, "
+                "gain=, the cut-off or the labels so that some queries have better and worse orders. In a mixture, leave "
+                "out a part that can never act, or give it the weight 0."
+            )
+        warnings.warn(
+            f"{objective!r} learns from {found} of {total} queries ({100 * found / total:.2g} %): in the others its measure "
+            f"is not defined, or does not depend on {order}. {labels}",
+            LambdaplugWarning,
+            stacklevel=6,
+        )
+
+    queries.memo(("order matters", *key), judge)
+
+
+def _described(labels: Array) -> str:
+    """Which labels occur."""
+    values, missing = np.unique(labels[~np.isnan(labels)]), int(np.count_nonzero(np.isnan(labels)))
+    if not len(values):
+        return "No row has a label."
+    many = f"{len(values)} different ones from {values[0]:g} to {values[-1]:g}"
+    few = ", ".join(f"{value:g}" for value in values[:10])
+    rest = f"; {missing} rows have none" if missing else ""
+    return f"The labels that occur are {few if len(values) <= 10 else many}{rest}."
 
 
 @dataclass(frozen=True)
@@ -192,6 +244,9 @@ class Objective(Value, abc.ABC):
         """The one measure of the data set's labels that this objective trains for, if there is one."""
         return None
 
+    def check_order(self, queries: Queries) -> None:
+        """Refuse queries for which no scores at all have a gradient, and warn where most are such; for a training."""
+
     @abc.abstractmethod
     def accumulate(
         self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
@@ -303,6 +358,8 @@ class Objective(Value, abc.ABC):
             self._refuse_unseen(moment)
             iteration, plan = moment.iteration, self.resolved(moment)
         queries, threads, team = data_set.queries, data_set.threads, data_set.team
+        if not data_set.partial:  # the other workers' rows may have what these have not, and asking could deadlock
+            self.check_order(queries)
         gradient, hessian = plan.differentiate(queries, scores, iteration, threads, team=team)
         watch(data_set, scores, gradient, hessian)
         return gradient, hessian
@@ -344,3 +401,19 @@ class MeasureObjective(Objective):
             return prepared
 
         return queries.memo((self.measure, self.labels, self.ignore_zero), prepare)
+
+
+class ValueObjective(MeasureObjective):
+    """One that differentiates each query's measure as a whole, by its value for the documents' order."""
+
+    @property
+    def divisible(self) -> bool:
+        return False  # the value of a query needs all of it
+
+    def check_order(self, queries: Queries) -> None:
+        def acting() -> npt.NDArray[np.bool_]:
+            gain, _, norm, discount, _ = self.prepared(queries)  # the gain of a document without a label counts as well
+            defined: npt.NDArray[np.bool_] = (norm != 0.0) & (queries.sizes >= self.measure.shortest(discount))
+            return differing(gain, queries.offsets) & defined
+
+        require_order(self, queries, (self.measure, self.labels), self.labels, acting)

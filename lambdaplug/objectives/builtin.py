@@ -17,7 +17,8 @@ from ..errors import LambdaplugError
 from ..kernels import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
 from ..measures import MAP, NDCG, Measure, Pairs
 from ..queries import Array, Queries, Task
-from .base import EMPTY, Objective, Ranking, Scratch, refuse_document_weights
+from ..rows import differing
+from .base import EMPTY, Objective, Ranking, Scratch, refuse_document_weights, require_order
 
 __all__ = ["XENDCG", "BuiltIn", "Lambdarank", "RankPairs"]
 
@@ -37,6 +38,18 @@ class BuiltIn(Objective):
     @property
     def divisible(self) -> bool:
         return False  # float32 sums have an order
+
+    def scales(self, queries: Queries) -> Array | None:  # noqa: ARG002
+        """One per query, 0 where every force is; None: even equal labels have gradients."""
+        return None
+
+    def check_order(self, queries: Queries) -> None:
+        def acting() -> npt.NDArray[np.bool_]:
+            found: npt.NDArray[np.bool_] = differing(queries.labels, queries.offsets) & (self.scales(queries) != 0.0)
+            return found
+
+        if type(self).scales is not BuiltIn.scales:
+            require_order(self, queries, (repr(self),), None, acting)
 
     def pair_forces(self, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array | None:
         """[i, j]: the force with which the pair of this query's documents i and j moves i, before weights."""
@@ -149,6 +162,9 @@ class Lambdarank(BuiltIn):
             return rows, inverse_ideal(queries, rows[1], self.truncation_level)
 
         return queries.memo(("lambdarank", self.truncation_level, self.label_gain), prepare)
+
+    def scales(self, queries: Queries) -> Array | None:
+        return self.prepared(queries)[1]
 
     def accumulate(
         self,
@@ -309,6 +325,9 @@ class RankPairs(BuiltIn):
             return PreparedPairs(gain, inverse, _begin(queries), weight_norm)
 
         return queries.memo(("rank pairs", self.objective, self.pair_method, self.pairs, self.exp_gain), prepare)
+
+    def scales(self, queries: Queries) -> Array | None:
+        return self.prepared(queries).inverse if self.objective == "ndcg" else np.ones(len(queries))
 
     def weigh(self, queries: Queries, task: Task, gradient: Array, hessian: Array) -> Array:
         """XGBoost's weights: w n / sum(w), in two float32 products."""

@@ -2,8 +2,8 @@
 
 The paper names five of its thirteen and defines them in a sentence each; where that leaves room, the reading taken here
 is marked. dM is what the measure M changes by. M is meant in points out of 100 wherever the paper compares it with 1.
-All but the last act on pairs of different grade, the better document pushed up and the other down by the same force,
-so that a query's gradients sum to 0.
+A grade is the measure's gain of a document's label. All but the last act on pairs of different grade, the better
+document pushed up and the other down by the same force, so that a query's gradients sum to 0.
 """
 
 import abc
@@ -74,6 +74,11 @@ class Construction(abc.ABC):
         """How many of the top ranks it must know; None = all."""
         return None
 
+    @property
+    def least(self) -> float:
+        """The least |dM| of a pair."""
+        return 0.0
+
     @abc.abstractmethod
     def accumulate(
         self,
@@ -109,11 +114,6 @@ class RankNetWeightPairs(Construction):
     def reach(self) -> int | None:
         """How many ranks apart the documents of a pair may be."""
         return None
-
-    @property
-    def least(self) -> float:
-        """The least |dM| of a pair."""
-        return 0.0
 
     def ranks(self, measure: Measure) -> int | None:
         return measure.cutoff if self.reach is None else None
@@ -249,9 +249,10 @@ class LocalGradient(RankNetWeightPairs):
 class DiscreteBounded(Construction):
     """force on a document = min(``bound`` points out of 100, |M with it moved to its ideal position - M|), towards there.
 
-    The ideal position is the document's in the order of falling grades, equal ones as they stand in the ranking; the
-    documents between move up or down by one. Documents without a label keep their positions, and in a later tier of
-    ``lp.Graded`` so do those of other tiers above (our reading, as is "points").
+    The ideal position is the document's in the order of falling grades, equal ones as they stand in the ranking; each
+    document between takes the position of the next. Documents that are in no pair with it keep their positions: those
+    without a label, with ``ignore_zero`` those of the label 0, and in a later tier of ``lp.Graded`` those of other tiers
+    above (our reading, as is "points").
 
     These are forces on single documents: a query's gradients do not sum to 0, a document weight multiplies its own force
     alone, and there is no pair cost, so ``cost`` and ``sigma`` do not enter. A force that does not depend on the scores

@@ -27,9 +27,9 @@ from ..kernels import (
     wide_kernel,
 )
 from ..measures import Measure, as_measure
-from ..queries import Array, Queries, Task, as_labels
-from ..rows import row_order
-from .base import EMPTY, MeasureObjective, Ranking, Scratch, as_step
+from ..queries import Array, Labels, Queries, Task, as_labels
+from ..rows import differing, row_order
+from .base import EMPTY, MeasureObjective, Ranking, Scratch, as_step, require_order
 from .constructions import Construction, RankNetWeightPairs, as_construction
 
 __all__ = ["LambdaRank"]
@@ -140,6 +140,19 @@ class LambdaRank(MeasureObjective):
     @property
     def divisible(self) -> bool:
         return self.staged and not self.log  # its factor needs all of a query's forces
+
+    def check_order(self, queries: Queries, above: tuple[Labels | None, ...] = ()) -> None:
+        """``above``: the label sources in which the documents of a pair must be equal."""
+
+        def acting() -> npt.NDArray[np.bool_]:
+            _, grade, norm, discount, _ = self.prepared(queries)
+            shortest = 2 if self.construction.least > 0.0 else self.measure.shortest(discount)
+            defined: npt.NDArray[np.bool_] = (norm != 0.0) & (queries.sizes >= shortest)
+            return differing(grade, queries.offsets, queries.tiers(above) if above else None) & defined
+
+        key = (self.measure, self.labels, self.ignore_zero, self.construction.least > 0.0, above)
+        among = " that are equal in the tiers above" if above else ""
+        require_order(self, queries, key, self.labels, acting, among)
 
     def levels(self, queries: Queries) -> Levels:
         """What the gains of these queries look like; made once a data set."""

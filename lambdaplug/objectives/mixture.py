@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ..errors import LambdaplugError
 from ..measures import Measure
-from ..queries import Array, Queries, Task
-from ..schedules import Guard, Memory, Moment, Number, OnPlateau, check, clip, constant
+from ..queries import Array, Labels, Queries, Task
+from ..schedules import Guard, Memory, Moment, Number, OnPlateau, check, clip, constant, is_constant
 from .base import EMPTY, Objective, Ranking, Scratch, as_step
 from .lambdarank import LambdaRank
 
@@ -128,6 +128,15 @@ class Mixture(Objective):
         parts = [part.resolved(moment) for part in self.parts]
         return self._with(terms=tuple(zip(weights, parts, strict=True)), guard=None)
 
+    def idle(self, k: int) -> bool:
+        """Whether part k has no weight in any iteration; what a guard takes from the others goes to the first."""
+        return self.terms[k][0] == 0.0 and not (k == 0 and self.guard is not None)
+
+    def check_order(self, queries: Queries) -> None:
+        for k, part in enumerate(self.parts):
+            if not self.idle(k):
+                part.check_order(queries)
+
     def accumulate(
         self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
     ) -> None:
@@ -168,7 +177,8 @@ class Graded(Mixture):
 
     The first tier is an objective as it stands. A later tier's force acts only on pairs whose documents are EQUAL in all
     tiers above (both labelled there) and ordered in its own source, weighted by its own measure's swap delta over the
-    whole ranking. NaN in a source is a document without a label there: it takes part in no pair of that tier, and keeps
+    whole ranking. Equal above means the same label, even where a measure above gives two labels the same gain; ordered
+    means by the own measure's gains. NaN in a source is a document without a label there: it takes part in no pair of that tier, and keeps
     its place in the ranking.
 
     Parameters
@@ -226,8 +236,17 @@ class Graded(Mixture):
         assert isinstance(part, LambdaRank)
         part.accumulate(ranking, task, scratch, coefficient, gradient, hessian, tier)
 
+    def above(self, k: int) -> tuple[Labels | None, ...]:
+        """The label sources of the tiers above tier k."""
+        return tuple(part.labels for part in self.parts[:k] if isinstance(part, LambdaRank))
+
+    def check_order(self, queries: Queries) -> None:
+        for k, part in enumerate(self.parts):
+            if not self.idle(k) and isinstance(part, LambdaRank):
+                part.check_order(queries, self.above(k))
+
     def tier(self, queries: Queries, k: int) -> Array:
-        sources = tuple(part.labels for part in self.parts[:k] if isinstance(part, LambdaRank))
+        sources = self.above(k)
         return queries.memo(("tiers", sources), lambda: queries.tiers(sources)) if k else EMPTY
 
 
@@ -258,6 +277,10 @@ class interpolate(Mixture):  # noqa: N801 -- reads as the function it was in the
 
     def __repr__(self) -> str:
         return f"interpolate({self.parts[0]!r}, {self.parts[1]!r}, weight={self.weight!r}{self._options()})"
+
+    def idle(self, k: int) -> bool:
+        no_weight = is_constant(self.weight) and self.weights()[k] == 0.0
+        return no_weight and not (k == 0 and self.guard is not None)
 
     def weights_in(self, moment: Moment) -> list[float]:
         weight = clip(moment.number(self.weight))

@@ -12,7 +12,7 @@ from ..kernels import NOISE, move_kernel, rank_kernel, sign_kernel, value_kernel
 from ..measures import Measure, as_measure
 from ..queries import Array, Task, as_labels
 from ..schedules import Moment
-from .base import MeasureObjective, Ranking, Scratch, as_step, refuse_document_weights
+from .base import Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
 
 __all__ = ["FDSA", "SPSA", "simultaneous_slope"]
 
@@ -54,7 +54,7 @@ def simultaneous_slope(
 DISTANCE = 0.3  # the default c, for scores whose spread is about 1
 
 
-class _Numerical(MeasureObjective):
+class _Numerical(ValueObjective):
     """Gradient steps along an estimated slope of the measure."""
 
     c: float
@@ -79,10 +79,6 @@ class _Numerical(MeasureObjective):
 
     def _refuse(self, query: int) -> NoReturn:
         raise LambdaplugError(f"{self!r}: the measure of query {query} is not finite for some order of its documents.")
-
-    @property
-    def divisible(self) -> bool:
-        return False  # the value of a query needs all of it
 
 
 class SPSA(_Numerical):
