@@ -17,7 +17,18 @@ from .errors import LambdaplugError
 from .kernels import Team, rank_kernel, run_tasks, top_kernel
 from .rows import levels, row_order
 
-__all__ = ["Column", "DataSet", "Labels", "Queries", "Task", "as_labels", "group_sizes", "read", "register_reader"]
+__all__ = [
+    "Column",
+    "DataSet",
+    "Grown",
+    "Labels",
+    "Queries",
+    "Task",
+    "as_labels",
+    "group_sizes",
+    "read",
+    "register_reader",
+]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -154,7 +165,9 @@ class Queries:
         self.labels = vector(labels, "labels")
         if np.isnan(self.labels).any():
             row = int(np.flatnonzero(np.isnan(self.labels))[0])
-            raise LambdaplugError(f"labels: row {row} is NaN. Every row needs a label; drop the rows without one.")
+            raise LambdaplugError(
+                f"labels: row {row} is NaN or masked. Every row needs a label; drop the rows without one."
+            )
         if not np.isfinite(self.labels).all():
             raise LambdaplugError("labels: expected finite numbers, got an infinite one.")
         self.offsets = _offsets(group, len(self.labels))
@@ -301,6 +314,8 @@ class Queries:
 def vector(values: npt.ArrayLike, name: str) -> Array:
     """One-dimensional contiguous float64; a view where possible."""
     try:
+        if isinstance(values, np.ma.MaskedArray):  # a masked value is none; what lies under the mask must not count
+            values = np.ma.filled(values.astype(np.float64), np.nan)
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise LambdaplugError(f"{name}: expected numbers, got {type(values).__name__} ({error}).") from None
@@ -322,7 +337,7 @@ def group_sizes(group: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
         )
     sizes = vector(group, "group")
     if sizes.size and not (np.isfinite(sizes).all() and (sizes >= 0).all() and (sizes == np.floor(sizes)).all()):
-        raise LambdaplugError("group: expected the number of documents of each query (whole numbers from 0 on).")
+        raise LambdaplugError("group: expected the number of documents of each query (integers >= 0).")
     return sizes.astype(np.int64)
 
 
@@ -356,6 +371,15 @@ def _weight(weight: npt.ArrayLike | None, expected: int, unit: str) -> Array | N
 # --- data sets of the hosts --------------------------------------------------------------------------------------
 
 
+class Grown(NamedTuple):
+    """The last trees of a training, and what limits their size."""
+
+    leaves: list[int]  # of each tree
+    hessian: float  # the sum over a tree's rows, the mean of the trees
+    possible: int  # how many leaves the host's other limits allow
+    floor: float  # the least sum of hessians that a leaf may hold
+
+
 @dataclass(frozen=True)
 class DataSet:
     """A host's data set as lambdaplug sees it during one call."""
@@ -366,8 +390,8 @@ class DataSet:
     team: Team | None = None  # the host's own threads, idle while it waits for us
     training: Any = None  # the Booster that is being trained, if one is
     hessian_floor: str = ""  # the host's parameter that can forbid every split
-    made_no_split: Callable[[], bool] | None = None  # whether the training's last tree has none; dear to ask
-    on_metric: Callable[[list[str]], None] | None = None  # told the names of the measures a metric reports
+    grown: Callable[[int], Grown | None] = lambda _: None  # the trees of so many last rounds; takes a millisecond
+    on_metric: Callable[[list[tuple[str, float]]], None] | None = None  # told what a metric reports
     total: Callable[[Array], Array] | None = None  # adds arrays up over the workers that train together
     stand_in: bool = False  # a row that a host needed where a worker's share has none: not to be counted
 

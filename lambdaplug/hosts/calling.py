@@ -7,11 +7,23 @@ all, and neither lets a custom metric say that higher is better. The caller's fr
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["call_after_rounds", "calling", "introduce"]
+__all__ = ["by_name", "call_after_rounds", "calling", "introduce"]
+
+
+def by_name(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """A call's arguments by the names that the method's own signature gives them, ``self`` left out."""
+    names = list(inspect.signature(method).parameters)[1:]
+    given = dict(zip(names, args, strict=False))
+    twice = sorted(given.keys() & kwargs)
+    if len(args) > len(names) or twice:
+        what = f"got {twice[0]!r} twice" if twice else f"takes {len(names)} arguments, got {len(args)}"
+        raise TypeError(f"{method.__name__}() {what}")
+    return {**given, **kwargs}
 
 
 def introduce(callback: type) -> None:
@@ -37,12 +49,15 @@ def call_after_rounds(function: Callable[[Any, int], None]) -> bool:
     return isinstance(afterwards, list)
 
 
-def calling(method: Callable[..., Any]) -> Any:
-    """The object whose method, the innermost such call, is running in this thread; None if there is none."""
+def calling(method: Callable[..., Any], name: str = "self") -> Any:
+    """The object whose method, the innermost such call, is running in this thread; None if there is none.
+
+    With ``name``, another of that call's variables.
+    """
     code = method.__code__
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code is code:
-            return frame.f_locals.get("self")
+            return frame.f_locals.get(name)
         frame = frame.f_back  # type: ignore[assignment]
     return None

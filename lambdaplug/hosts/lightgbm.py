@@ -1,6 +1,7 @@
 """LightGBM: reading a Dataset, and a ranker that takes lambdaplug's objectives."""
 
 import functools
+import re
 import weakref
 from typing import Any
 
@@ -12,10 +13,10 @@ from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..kernels import openmp_team
 from ..objectives import Objective
-from ..queries import DataSet, Queries
+from ..queries import DataSet, Grown, Queries
 from ..rows import one_a_query
 from .callback import with_callback
-from .calling import calling
+from .calling import by_name, calling
 from .sharing import is_stand_in, share
 
 __all__ = ["LGBMRanker", "read"]
@@ -50,16 +51,27 @@ def read(data: lgb.Dataset | None) -> DataSet:
         _TEAM,
         booster,
         "min_sum_hessian_in_leaf",
-        functools.partial(_made_no_split, booster),
+        functools.partial(_grown, booster),
         total=share().total,
         stand_in=is_stand_in(data.get_weight()),
     )
 
 
-def _made_no_split(booster: lgb.Booster) -> bool:
-    rounds = booster.current_iteration()
-    last = booster.dump_model(start_iteration=rounds - 1, num_iteration=1)["tree_info"] if rounds else []
-    return bool(last) and all(tree["num_leaves"] <= 1 for tree in last)
+def _grown(booster: lgb.Booster, rounds: int) -> Grown | None:
+    done = booster.current_iteration()
+    if not done:
+        return None
+    first = max(0, done - rounds)
+    # The text ends with the parameters as LightGBM has understood them, whatever names they were given by.
+    text = booster.model_to_string(start_iteration=first, num_iteration=done - first)
+    settings = dict(re.findall(r"^\[(\w+): (.*)\]$", text, flags=re.M))
+    leaves = [int(number) for number in re.findall(r"^num_leaves=(\d+)$", text, flags=re.M)]
+    hessians = [np.sum(np.array(line.split(), float)) for line in re.findall(r"^leaf_weight=(.*)$", text, flags=re.M)]
+    most, depth = int(settings["num_leaves"]), int(settings["max_depth"])
+    smallest = max(1, int(settings["min_data_in_leaf"]))
+    possible = min(most, 2**depth if 0 < depth < 31 else most, booster.train_set.num_data() // smallest)
+    floor = float(settings["min_sum_hessian_in_leaf"])
+    return Grown(leaves, float(np.mean(hessians or [0.0])), possible, floor)
 
 
 def _refuse(parameters: dict[str, Any]) -> None:
@@ -80,13 +92,21 @@ def _queries(data: lgb.Dataset) -> Queries:
     if is_stand_in(weight):
         return Queries([], [])
     columns = share().columns(labels, group)
-    # LightGBM has document weights only. Weights that are equal within every query are meant for the queries; on a
-    # cluster, within every query of all workers.
+    # LightGBM has document weights only. Weights that are equal within every query are meant for the queries: within
+    # every query of the Dataset that a subset was cut from, so that all folds weigh alike; on a cluster, of all workers.
     if weight is not None and group is not None and not share().uneven:
-        each = one_a_query(np.asarray(weight, np.float64), np.asarray(group))
-        if each is not None:
+        whole = data
+        while whole.used_indices is not None:
+            whole = whole.reference
+        each = _query_weights(data)
+        if each is not None and (whole is data or _query_weights(whole) is not None):
             return Queries(labels, group, query_weight=each, rows=rows, total_rows=total, columns=columns)
     return Queries(labels, group, document_weight=weight, rows=rows, total_rows=total, columns=columns)
+
+
+def _query_weights(data: lgb.Dataset) -> npt.NDArray[Any] | None:
+    """The weight of each query, where a query's documents have equal ones."""
+    return one_a_query(np.asarray(data.get_weight(), np.float64), np.asarray(data.get_group()))
 
 
 def _original_rows(data: lgb.Dataset) -> tuple[npt.NDArray[np.int64] | None, int | None]:
@@ -129,9 +149,11 @@ class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
         return any(self.get_params().get(name) for name in ("metric", "metrics", "metric_types"))
 
     @functools.wraps(lgb.LGBMRanker.fit)
-    def fit(self, *args: Any, callbacks: list[Any] | None = None, **kwargs: Any) -> "LGBMRanker":
+    def fit(self, *args: Any, **kwargs: Any) -> "LGBMRanker":
+        given = by_name(lgb.LGBMRanker.fit, args, kwargs)
         ours = isinstance(self.objective, Objective) and self.objective.target is not None
-        if ours and kwargs.get("eval_metric") is None and not self._names_metric():
-            kwargs["eval_metric"] = Metric([self.objective.target])
-        super().fit(*args, callbacks=with_callback(self.objective, callbacks), **kwargs)
+        if ours and given.get("eval_metric") is None and not self._names_metric():
+            given["eval_metric"] = Metric([self.objective.target])
+        given["callbacks"] = with_callback(self.objective, given.get("callbacks"))
+        super().fit(**given)
         return self
