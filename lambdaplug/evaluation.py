@@ -279,15 +279,16 @@ class Metric:
             labels, scores = scores, data
             return self.report(Queries(labels, group), scores, None, with_direction=True)
         data_set = read(data)
-        if data_set.on_metric is not None:
-            data_set.on_metric(self.names)
-        return self.report(
+        reported = self.report(
             data_set.queries,
             scores[:0] if data_set.stand_in else scores,
             data_set.threads,
             with_direction=data_set.directed,
             total=data_set.total,
         )
+        if data_set.on_metric is not None:
+            data_set.on_metric(reported)
+        return reported
 
     def report(
         self,
@@ -313,7 +314,11 @@ def metric(
 ) -> Metric:
     """Measures for ``feval=`` (LightGBM), ``custom_metric=`` (XGBoost) and ``eval_metric=`` (the rankers).
 
-    Early stopping maximises them in both hosts. Weights do not enter: a metric is the plain mean over queries.
+    Early stopping maximises them in both hosts. XGBoost guesses a metric's direction from its name, so lambdaplug tells
+    its ``EarlyStopping`` where that was told no ``maximize=``, also inside a callback of yours and where a function of
+    yours reports the value under another name. Where it cannot know whether higher is better (the value was changed) it
+    warns. What reaches ``EarlyStopping`` without ``lp.metric``, as from ``lp.evaluate``, needs ``maximize=True``.
+    Weights do not enter: a metric is the plain mean over queries.
     ``labels`` measures by another source than the evaluated data set's labels, such as clicks: one value a row of it.
     ``ties`` is how equal scores stand, as in :func:`evaluate`.
     Metrics add up: ``lp.metric("ndcg@3") + lp.metric("cndcg@3", labels=clicks)``.

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from .errors import LambdaplugError
 from .queries import group_sizes
+from .rows import sizes_of
 
 __all__ = ["QueryFolds", "query_folds"]
 
@@ -44,14 +45,58 @@ class QueryFolds(list[tuple[Rows, Rows]]):
         return regroup
 
 
-def query_folds(group: npt.ArrayLike, n: int = 5, seed: int = 0) -> QueryFolds:
+LONGEST = 10_000  # documents of a query that LightGBM's own objectives take
+MANY = 20
+
+
+def _look_like_ids(values: Rows) -> bool:
+    """Whether these are query ids rather than sizes: each occurs in one run of equal values, and most more than once.
+
+    So do a few blocks of equal sizes. Ids are many different values, or begin at 0, or are all beyond any usual size.
+    """
+    runs = sizes_of(values)
+    if len(runs) < 2 or len(values) < 2 * len(runs) or len(np.unique(values)) < len(runs):
+        return False
+    from_zero = values[0] == 0 and bool((np.diff(values) >= 0).all())
+    return len(runs) >= MANY or from_zero or int(values.min()) > LONGEST
+
+
+def _check_rows(sizes: Rows, rows: int | None) -> None:
+    how = "Sizes are np.unique(ids, return_counts=True)[1] for sorted ids."
+    if rows is not None:
+        if sizes.sum() != rows:
+            hint = f" It has one value per row: are these query ids? {how}" if len(sizes) == rows else ""
+            raise LambdaplugError(
+                f"query_folds: the sizes of {len(sizes)} queries add up to {sizes.sum()}, not to {rows} rows.{hint}"
+            )
+    elif _look_like_ids(sizes):
+        raise LambdaplugError(
+            f"query_folds: expected the number of documents of each query, got {len(sizes)} values in runs of equal ones, "
+            f"which would be {sizes.sum()} rows: are these query ids? {how} If they are sizes, say how many rows there "
+            f"are: rows={sizes.sum()}."
+        )
+
+
+def query_folds(group: npt.ArrayLike, n: int = 5, seed: int = 0, rows: int | None = None) -> QueryFolds:
     """n folds over shuffled queries, as (train rows, test rows): for ``lgb.cv(folds=...)``, scikit-learn's ``cv=``,
     and with its ``fpreproc`` for ``xgb.cv``.
+
+    Parameters
+    ----------
+    group : array
+        The number of documents of each query, in order. Query ids are refused where they can be told from sizes.
+    n : int
+        The number of folds.
+    seed : int
+        Of the shuffle.
+    rows : int, optional
+        The number of rows, with which the sizes are compared.
 
     >>> [test.tolist() for _, test in query_folds([2, 3, 1], n=3)]
     [[5], [0, 1], [2, 3, 4]]
     """
     sizes = group_sizes(group)
+    _check_rows(sizes, rows)
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 2 <= n <= len(sizes):
         raise LambdaplugError(f"query_folds: n must be from 2 to the number of queries ({len(sizes)}), got {n!r}.")
     fold_of = np.empty(len(sizes), dtype=np.int64)

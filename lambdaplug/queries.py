@@ -154,7 +154,9 @@ class Queries:
         self.labels = vector(labels, "labels")
         if np.isnan(self.labels).any():
             row = int(np.flatnonzero(np.isnan(self.labels))[0])
-            raise LambdaplugError(f"labels: row {row} is NaN. Every row needs a label; drop the rows without one.")
+            raise LambdaplugError(
+                f"labels: row {row} is NaN or masked. Every row needs a label; drop the rows without one."
+            )
         if not np.isfinite(self.labels).all():
             raise LambdaplugError("labels: expected finite numbers, got an infinite one.")
         self.offsets = _offsets(group, len(self.labels))
@@ -314,6 +316,8 @@ class Queries:
 def vector(values: npt.ArrayLike, name: str) -> Array:
     """One-dimensional contiguous float64; a view where possible."""
     try:
+        if isinstance(values, np.ma.MaskedArray):  # a masked value is none; what lies under the mask must not count
+            values = np.ma.filled(values.astype(np.float64), np.nan)
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise LambdaplugError(f"{name}: expected numbers, got {type(values).__name__} ({error}).") from None
@@ -335,7 +339,7 @@ def group_sizes(group: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
         )
     sizes = vector(group, "group")
     if sizes.size and not (np.isfinite(sizes).all() and (sizes >= 0).all() and (sizes == np.floor(sizes)).all()):
-        raise LambdaplugError("group: expected the number of documents of each query (whole numbers from 0 on).")
+        raise LambdaplugError("group: expected the number of documents of each query (integers >= 0).")
     return sizes.astype(np.int64)
 
 

@@ -16,7 +16,7 @@ from .kernels import Team
 from .queries import Array, Queries
 from .schedules import Memory, Moment
 
-__all__ = ["DataSet", "Rows", "Training", "read", "register_reader", "tell"]
+__all__ = ["DataSet", "Grown", "Rows", "Training", "read", "register_reader", "tell"]
 
 
 class Rows(NamedTuple):
@@ -25,6 +25,15 @@ class Rows(NamedTuple):
     labels: Any
     weight: Any
     group: Any
+
+
+class Grown(NamedTuple):
+    """The last trees of a training, and what limits their size."""
+
+    leaves: list[int]  # of each tree
+    hessian: float  # the sum over a tree's rows, the mean of the trees
+    possible: int  # how many leaves the host's other limits allow
+    floor: float  # the least sum of hessians that a leaf may hold
 
 
 @dataclass
@@ -59,8 +68,8 @@ class DataSet:
     training: Training | None = None  # what is known of its training
     trees: int = 0  # that it has
     hessian_floor: str = ""  # the host's parameter that can forbid every split
-    made_no_split: Callable[[], bool] | None = None  # whether the training's last tree has none; takes long to answer
-    on_metric: Callable[[list[str]], None] | None = None  # told the names of the measures a metric reports
+    grown: Callable[[int], "Grown | None"] = lambda _: None  # the trees of so many last rounds; takes a millisecond
+    on_metric: Callable[[list[tuple[str, float]]], None] | None = None  # told what a metric reports
     total: Callable[[Array], Array] | None = None  # adds arrays up over the workers that train together
     partial: bool = False  # one worker's share of the rows that are trained on
     stand_in: bool = False  # a row that a host needed where a worker's share has none: not to be counted

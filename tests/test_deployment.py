@@ -85,6 +85,12 @@ def test_stamped_models_say_their_objective_and_predict_the_same(tmp_path):
     assert lp.stamp(stamped).model_to_string() == stamped.model_to_string()
 
 
+def test_a_text_keeps_its_line_ends():
+    text = in_lightgbm(OBJECTIVES[0]).model_to_string()
+    assert lp.stamp(text.replace("\n", "\r\n")) == lp.stamp(text).replace("\n", "\r\n")
+    assert lp.stamp(lp.stamp(text.replace("\n", "\r\n"))) == lp.stamp(text).replace("\n", "\r\n")
+
+
 def test_what_is_not_stamped():
     regression = lgb.train({**QUIET, "objective": "regression"}, lgb.Dataset(X, Y), 1)
     with pytest.raises(lp.LambdaplugError, match="this model says 'objective=regression'"):

@@ -394,6 +394,50 @@ def test_query_folds_keep_queries_whole(data):
     assert not np.array_equal(folds[0][1], lp.query_folds(data.group, 4, seed=3)[0][1])
 
 
+IDS = {
+    "from 0": np.repeat(np.arange(4), 5),
+    "from 1": np.repeat(np.arange(1, 51), np.arange(50) % 7 + 1),
+    "large": np.repeat([10032, 10032 + 7, 18219], [4, 9, 6]),
+    "large, in no order": np.repeat(np.random.default_rng(0).permutation(np.arange(15_000, 15_200)), 10),
+    "in no order": np.repeat(np.random.default_rng(0).permutation(60), 3),
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_query_folds_refuse_ids(kind):
+    ids = IDS[kind]
+    with pytest.raises(lp.LambdaplugError, match=r"query ids\? Sizes are np.unique.*rows=\d+"):
+        lp.query_folds(ids, 3)
+    with pytest.raises(
+        lp.LambdaplugError, match=rf"not to {len(ids)} rows. It has one value per row: are these query ids"
+    ):
+        lp.query_folds(ids, 3, rows=len(ids))
+    if ids.sum() < 10_000:
+        assert len(lp.query_folds(ids, 3, rows=ids.sum())) == 3  # whoever says so may have such sizes
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [10] * 50,
+        [10] * 50 + [5] * 50,
+        [100] * 50 + [60] * 50 + [80] * 20,
+        [1, 2, 3],
+        [2, 2, 3, 3, 4, 4],
+        [20_000] * 5,
+        [20_000] * 5 + [5000] * 5,
+        [0, 3, 0, 2],
+        np.random.default_rng(0).integers(1, 30, 200),
+        np.random.default_rng(0).integers(100, 2000, 300),
+    ],
+    ids=lambda sizes: f"{len(sizes)} of {len(set(sizes))}",
+)
+def test_query_folds_take_sizes_for_sizes(sizes):
+    folds = lp.query_folds(sizes, 2)
+    assert sum(len(test) for _, test in folds) == sum(sizes)
+    assert_same_arrays(folds[0], lp.query_folds(sizes, 2, rows=sum(sizes))[0])
+
+
 # --- what a host's data set becomes ------------------------------------------------------------------------------
 
 
@@ -421,6 +465,32 @@ def test_data_sets_give_the_gradients_of_their_arrays(host, name, weight, data):
     found = objective(scores, host.built(data, stored))
     assert [array.dtype for array in found] == [np.float32] * 2
     assert_same_arrays(found, objective.gradients(scores, data.y, data.group, given))
+
+
+def test_all_folds_read_lightgbms_weights_alike(data):
+    # One row whose weight differs from its query's makes all weights weights of documents, in folds without it too.
+    weights = np.repeat(np.random.default_rng(7).uniform(1, 5, len(data.group)), data.group).astype(np.float32)
+    odd = int(np.flatnonzero(data.qid == 1)[2])
+    weights[odd] *= 2
+    objective, seen = lp.LambdaRank("map"), {}
+
+    def recording(scores, made):
+        rows, found = np.array(made.used_indices), objective(scores, made)
+        seen.setdefault(tuple(rows), found)
+        return found
+
+    folds = lp.query_folds(data.group, 2)
+    parameters = {**LightGBM.parameters, "objective": recording}
+    lgb.cv(parameters, LightGBM.data(data, weights), 1, folds=folds, feval=lp.metric("map"))
+    assert [odd in rows for rows in seen] in ([True, False], [False, True])
+    for rows, found in seen.items():
+        part = data.part(list(rows))
+        assert_same_arrays(found, objective.gradients(np.zeros(part.rows), part.y, part.group, weights[list(rows)]))
+    inner = LightGBM.data(data, weights).subset(np.arange(data.rows)).construct()
+    inner = inner.subset(np.flatnonzero(data.qid != 1)).construct()
+    part = data.part(data.qid != 1)
+    expected = objective.gradients(np.zeros(part.rows), part.y, part.group, weights[data.qid != 1])
+    assert_same_arrays(objective(np.zeros(part.rows), inner), expected)
 
 
 @HOSTS
@@ -636,6 +706,64 @@ def test_estimators_grow_the_trees_of_the_functional_api(ranker, data):
     booster = ranker.host.train(objective, ranker.host.data(data))
     assert ranker.host.trees(ranker.booster(estimator)) == ranker.host.trees(booster)
     np.testing.assert_array_equal(estimator.predict(data.X), ranker.host.predict(booster, data.X))
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_lightgbms_arguments_may_come_by_position(ours, data, other):
+    metric = lp.metric("mrr") if ours else None
+    estimator, again = (LightGBMRanker.make(lp.LambdaRank("map"), metric=None) for _ in range(2))
+    sets = [(other.X, other.y)], None, None, None, [other.group]
+    estimator.fit(data.X, data.y, None, None, data.group, *sets, metric)
+    named = LightGBMRanker.fit(again, data, valid=other, metric=metric)
+    assert estimator.evals_result_ == named.evals_result_
+    assert list(estimator.evals_result_["valid_0"]) == ["mrr" if ours else "map"]
+    with pytest.raises(TypeError, match="'group' twice"):
+        estimator.fit(data.X, data.y, None, None, data.group, group=data.group)
+    with pytest.raises(TypeError, match="arguments, got 40"):
+        estimator.fit(*[None] * 40)
+
+
+NAMES = {
+    "beyond 32 bits": lambda qid: qid + (1 << 40),
+    "the same lowest 32 bits": lambda qid: qid.astype(np.uint64) << 32,
+    "fractions": lambda qid: 7 + qid / 1024,
+    "negative": lambda qid: qid - 1000,
+    "in no order": lambda qid: np.random.default_rng(0).permutation(1000)[qid],
+    "text": lambda qid: [f"query {one}" for one in qid],
+    "series of text": lambda qid: pd.Series([f"query {one}" for one in qid]),
+    "series": lambda qid: pd.Series(qid + (1 << 40), index=qid[::-1]),
+    "column": lambda qid: (qid + (1 << 40))[:, None],
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_xgboosts_query_ids_may_be_anything(kind, data, other):
+    # XGBoost keeps 32 bits of an id: different queries would become one.
+    expected = XGBoostRanker.fit(XGBoostRanker.make(lp.LambdaRank("map")), data, valid=other)
+    estimator = XGBoostRanker.make(lp.LambdaRank("map"))
+    ids, valid = NAMES[kind](data.qid), NAMES[kind](other.qid)
+    sets = {"eval_set": [(other.X, other.y), (data.X, data.y)], "eval_qid": [valid, ids], "verbose": False}
+    estimator.fit(data.X, data.y, qid=ids, **sets)
+    assert XGBoost.trees(estimator.get_booster()) == XGBoost.trees(expected.get_booster())
+    assert estimator.evals_result()["validation_0"] == expected.evals_result()["validation_0"]
+    if kind != "column":
+        frames = [one.frame.assign(qid=np.asarray(known)) for one, known in ((data, ids), (other, valid))]
+        again = XGBoostRanker.make(lp.LambdaRank("map")).fit(
+            frames[0], data.y, eval_set=[(frames[1], other.y)], verbose=False
+        )
+        np.testing.assert_array_equal(again.predict(frames[1]), expected.predict(other.X))
+        assert again.evals_result() == expected.evals_result()
+
+
+def test_xgboosts_query_ids_that_are_refused(data):
+    estimator, ids = XGBoostRanker.make(lp.LambdaRank("map")), data.qid + 0.5
+    with pytest.raises(lp.LambdaplugError, match=r"qid: .*those of query 1.5 are in 2 places"):
+        estimator.fit(data.X, data.y, qid=np.where(np.arange(data.rows) == data.rows - 1, 1.5, ids))
+    for lacking in (spoiled(ids, np.nan), [None, *ids[1:]], np.ma.masked_equal(data.qid, 3)):
+        with pytest.raises(lp.LambdaplugError, match="qid: some rows have no query id"):
+            estimator.fit(data.X, data.y, qid=lacking)
+    with pytest.raises(lp.LambdaplugError, match="eval_qid: some rows have no query id"):
+        estimator.fit(data.X, data.y, qid=data.qid, eval_set=[(data.X, data.y)], eval_qid=[spoiled(data.qid, np.nan)])
 
 
 @RANKERS
@@ -897,6 +1025,96 @@ def test_xgboosts_other_metrics_keep_their_direction(data, other):
     assert len(curves["loss"]) == int(np.argmin(curves["loss"])) + STOP + 1
 
 
+class Logging(xgb.callback.TrainingCallback):
+    """A user's callback that calls the metric itself, and keeps the log that early stopping watches."""
+
+    def __init__(self, valid, stopping=None):
+        super().__init__()
+        self.valid, self.held, self.log = valid, {"no": "callbacks"}, {}
+        self.inner = [stopping]
+
+    def after_iteration(self, model, epoch, evals_log):
+        log = evals_log if self.inner == [None] else self.log
+        ((name, value),) = lp.metric("mrr")(model.predict(self.valid), self.valid)
+        log.setdefault("mine", {}).setdefault(name, []).append(value)
+        return self.inner[0].after_iteration(model, epoch, log) if self.inner != [None] else False
+
+
+@pytest.mark.parametrize("way", ["beside", "inside"])
+@pytest.mark.parametrize("name", [None, "mrr"])
+def test_early_stopping_maximises_what_a_callback_logs(way, name, data, other):
+    stopping = xgb.callback.EarlyStopping(rounds=STOP, metric_name=name)
+    logging = Logging(XGBoost.data(other), stopping if way == "inside" else None)
+    callbacks = [logging] if way == "inside" else [logging, stopping]
+    log = {}
+    xgb.train(
+        {**XGBOOST, "disable_default_eval_metric": 1},
+        XGBoost.data(data),
+        MOST,
+        obj=lp.LambdaRank("ndcg@10"),
+        callbacks=callbacks,
+        evals_result=log,
+    )
+    curve = (logging.log if way == "inside" else log)["mine"]["mrr"]
+    assert stopping.maximize is True
+    assert_stopped_at_the_top(int(np.argmax(curve)), curve)
+
+
+def quality(scores, made):
+    return "quality", dict(lp.metric("mrr")(scores, made))["mrr"]
+
+
+def watching(way):
+    if way == "rounds":
+        return {"stop": STOP}
+    return {"callbacks": [xgb.callback.EarlyStopping(rounds=STOP, metric_name="quality" if way == "named" else None)]}
+
+
+@pytest.mark.parametrize("way", ["rounds", "named", "unnamed"])
+def test_early_stopping_maximises_a_metric_by_another_name(way, data, other):
+    booster, _, curves = XGBoost.curves(lp.LambdaRank("ndcg@10"), quality, data, other, MOST, **watching(way))
+    assert_stopped_at_the_top(booster.best_iteration, curves["quality"])
+
+
+def test_early_stopping_maximises_a_metric_by_another_name_in_cross_validation(data):
+    options = {"obj": lp.LambdaRank("ndcg@10"), "custom_metric": quality, "early_stopping_rounds": STOP}
+    curve = xgb.cv(XGBoost.parameters, XGBoost.data(data), MOST, nfold=3, as_pandas=False, **options)
+    assert len(curve["test-quality-mean"]) - 1 == int(np.argmax(curve["test-quality-mean"])) > 0
+
+
+@pytest.mark.parametrize("way", ["rounds", "named", "unnamed"])
+@pytest.mark.parametrize("loss", [lambda value: 1 - value, lambda value: -value], ids=["rest", "negative"])
+def test_a_loss_made_of_a_metric_is_minimised(way, loss, data, other):
+    def lost(scores, made):
+        return "quality", loss(quality(scores, made)[1])
+
+    booster, _, curves = XGBoost.curves(lp.LambdaRank("ndcg@10"), lost, data, other, MOST, **watching(way))
+    assert booster.best_iteration == int(np.argmin(curves["quality"])) > 0
+    assert len(curves["quality"]) == min(booster.best_iteration + STOP + 1, MOST)
+
+
+@pytest.mark.parametrize("way", ["rounds", "named", "unnamed"])
+def test_a_metric_changed_beyond_recognition_is_warned_of(way, data, other):
+    def percent(scores, made):
+        return "quality", 100 * quality(scores, made)[1]
+
+    with pytest.warns(lp.LambdaplugWarning, match="early stopping minimises 'quality'.* made of mrr.*maximize=True"):
+        XGBoost.curves(lp.LambdaRank("ndcg@10"), percent, data, other, MOST, **watching(way))
+    said = {"callbacks": [xgb.callback.EarlyStopping(rounds=STOP, maximize=True)]}
+    booster, _, curves = XGBoost.curves(lp.LambdaRank("ndcg@10"), percent, data, other, MOST, **said)
+    assert_stopped_at_the_top(booster.best_iteration, curves["quality"])
+
+
+@pytest.mark.parametrize("name", [None, "rmse"])
+def test_xgboosts_own_metric_is_minimised_beside_a_callback_that_measures(name, data, other):
+    stopping = xgb.callback.EarlyStopping(rounds=STOP, data_name="valid", metric_name=name)
+    valid = XGBoost.data(other)
+    parameters = {**XGBOOST, "disable_default_eval_metric": 0, "eval_metric": "rmse"}
+    options = {"evals": [(valid, "valid")], "callbacks": [Logging(valid), stopping], "verbose_eval": False}
+    xgb.train(parameters, XGBoost.data(data), 3, obj=lp.LambdaRank("ndcg@10"), **options)
+    assert stopping.maximize is False
+
+
 # --- copies, pickles, threads ------------------------------------------------------------------------------------
 
 
@@ -1050,6 +1268,46 @@ def test_the_hosts_own_threads_do_the_work(host, data, monkeypatch):
     assert ended == (child, 0)
 
 
+@pytest.mark.parametrize("asked", [0, 1], ids=["none comes", "one does and leaves the rest"])
+def test_no_task_is_left_out_where_threads_are(asked):
+    done = []
+
+    def work(next_task):
+        while (task := next_task()) is not None:
+            done.append(task)
+
+    def team(function, *_):
+        for _ in range(asked):
+            function()
+
+    base.run_tasks(work, list(range(8)), 3, team)
+    assert sorted(done) == list(range(8))
+
+
+@HOSTS
+def test_an_interruption_at_the_entry_of_the_hosts_threads_is_not_lost(host, data, capfd):
+    team = queries.read(host.built(data)).team
+    if team is None:
+        pytest.skip("this host was not built with GNU's OpenMP")
+    hook, main = sys.unraisablehook, threading.main_thread().ident
+
+    def entered():
+        if threading.get_ident() == main:
+            raise KeyboardInterrupt("at the entry")
+
+    failures = []
+    team(entered, 2, failures)
+    assert [repr(failure) for failure in failures] == ["KeyboardInterrupt('at the entry')"]
+
+    def unlucky(function, threads, failures):
+        team(lambda: (entered(), function()), threads, failures)
+
+    with pytest.raises(KeyboardInterrupt, match="at the entry"):
+        base.run_tasks(lambda next_task: list(iter(next_task, None)), list(range(8)), 2, unlucky)
+    assert sys.unraisablehook is hook
+    assert "ignored" not in capfd.readouterr().err
+
+
 @pytest.mark.usefixtures("small_tasks")
 def test_nobody_elses_threads_are_changed(data, thread_counts):
     def state():
@@ -1075,6 +1333,10 @@ def test_nobody_elses_threads_are_changed(data, thread_counts):
 
 def spoiled(array, value):
     return np.concatenate([array[:5], [value], array[6:]])
+
+
+def masked(array):
+    return np.ma.masked_array(array, np.arange(len(array)) == 5)
 
 
 BAGGING = {"bagging_by_query": True, "bagging_fraction": 0.5, "bagging_freq": 1}
@@ -1120,6 +1382,14 @@ REFUSED = {
     "infinite score": (lambda d: gradients(d, scores=spoiled(d.scores(), np.inf)), "got inf in row 5"),
     "too few scores": (lambda d: gradients(d, scores=d.scores()[1:]), "scores: expected one a row"),
     "NaN label": (lambda d: gradients(d, labels=spoiled(d.y, np.nan)), "labels: row 5 is NaN"),
+    "masked score": (lambda d: gradients(d, scores=masked(d.scores())), "got nan in row 5"),
+    "masked label": (lambda d: gradients(d, labels=masked(d.y)), "labels: row 5 is NaN or masked"),
+    "masked size": (lambda d: gradients(d, group=masked(d.group)), "group: expected the number of documents"),
+    "masked weight": (lambda d: gradients(d, weight=masked(np.ones(d.rows))), "weight: expected finite numbers"),
+    "masked score to evaluate": (
+        lambda d: lp.evaluate("map", d.y, masked(d.scores()), d.group),
+        "got nan in row 5",
+    ),
     "label 31": (lambda d: gradients(d, labels=spoiled(d.y, 31)), "exp2.* label of 31.*linear"),
     "label -1": (lambda d: gradients(d, labels=spoiled(d.y, -1)), "exp2.* label of -1.*linear"),
     "weights of neither": (lambda d: gradients(d, weight=np.ones(7)), "weight: expected one value a query"),
@@ -1176,6 +1446,17 @@ def test_a_refused_parameter_can_be_taken_back(data):
     assert LightGBM.trees(booster) == LightGBM.trees(LightGBM.train(lp.LambdaRank("map"), LightGBM.data(data)))
 
 
+def test_a_masked_label_is_none(data):
+    # Where NaN stands for no label, so does a masked value; without any, a mask says nothing.
+    scores, clicks = data.scores(), (data.y > 2).astype(float)
+    found = [
+        lp.LambdaRank("map", labels=labels).gradients(scores, data.y, data.group)
+        for labels in (masked(clicks), spoiled(clicks, np.nan))
+    ]
+    assert_same_arrays(*found)
+    assert_same_arrays(gradients(data, labels=np.ma.masked_array(data.y, False)), gradients(data))
+
+
 @HOSTS
 def test_labels_that_no_gain_of_the_hosts_takes(host, data):
     # Floats and labels beyond 31 are fatal to the hosts' own ranking; a linear gain takes them.
@@ -1206,7 +1487,108 @@ def test_a_training_without_splits_is_warned_of_once(way, data):
     assert sum(issubclass(warning.category, lp.LambdaplugWarning) for warning in caught) == 1
 
 
+FLOORS = {
+    "LightGBM": {"num_leaves": 31, "min_sum_hessian_in_leaf": 40},
+    "XGBoost": {"max_depth": 6, "min_child_weight": 40},
+}
+AFTER = 11  # the trees are looked at after ten rounds
+
+
+def cross_validated(host, data, **how):
+    parameters = {**host.parameters, **how}
+    if host is LightGBM:
+        folds = lp.query_folds(data.group, 2)
+        lgb.cv(
+            {**parameters, "objective": lp.LambdaRank("mrr")},
+            host.data(data),
+            AFTER,
+            folds=folds,
+            feval=lp.metric("mrr"),
+        )
+    else:
+        xgb.cv(parameters, host.data(data), AFTER, nfold=2, obj=lp.LambdaRank("mrr"), custom_metric=lp.metric("mrr"))
+
+
+def continued(host, data, **how):
+    objective = lp.LambdaRank("mrr")
+    first = host.train(
+        objective, host.data(data), 3, **{**how, **{name: 1e-3 for name in how if name.startswith("min")}}
+    )
+    host.train(objective, host.data(data), AFTER, model=first, **how)
+
+
+LONGER = {
+    "train": lambda host, data, **how: host.train(lp.LambdaRank("mrr"), host.data(data), AFTER, **how),
+    "cv": cross_validated,
+    "continued": continued,
+    "ranker": lambda host, data, **how: fit(
+        {LightGBM: LightGBMRanker, XGBoost: XGBoostRanker}[host],
+        {LightGBM: lp.LGBMRanker, XGBoost: lp.XGBRanker}[host],
+        data,
+        n_estimators=AFTER,
+        **how,
+    ),
+    "dart": lambda host, data, **how: host.train(
+        lp.LambdaRank("mrr"), host.data(data), AFTER, **{"boosting" if host is LightGBM else "booster": "dart"}, **how
+    ),
+    "sampled": lambda host, data, **how: host.train(
+        lp.LambdaRank("mrr"),
+        host.data(data),
+        AFTER,
+        **({"bagging_fraction": 0.5, "bagging_freq": 1} if host is LightGBM else {"subsample": 0.5}),
+        **how,
+    ),
+}
+
+
+@HOSTS
+@pytest.mark.parametrize("way", LONGER)
+def test_trees_that_the_hessians_keep_small_are_warned_of_once(host, way, data):
+    settings = FLOORS[host.name]
+    with pytest.warns(lp.LambdaplugWarning, match=rf"trees are small.*could grow \d+.*{list(settings)[1]}") as caught:
+        LONGER[way](host, data, **settings)
+    ours = [warning for warning in caught if issubclass(warning.category, lp.LambdaplugWarning)]
+    assert len(ours) == (2 if way == "cv" else 1)  # each fold is a training
+
+
+def test_weights_that_add_up_to_one_are_warned_of(data):
+    made = XGBoost.data(data, np.full(len(data.group), 5 / len(data.group)))
+    with pytest.warns(lp.LambdaplugWarning, match=r"trees are small: the last 5 have \d leaves.*could grow 64"):
+        xgb.train({"disable_default_eval_metric": 1, "nthread": 1}, made, AFTER, obj=lp.LambdaRank("mrr"))
+
+
+LARGE_ENOUGH = {
+    "ordinary": ({}, {}),
+    "a limit on the gain": ({"min_gain_to_split": 5}, {"gamma": 5}),
+    "shallow": ({"max_depth": 2}, {"max_depth": 2}),
+    "large leaves": ({"min_data_in_leaf": 700}, {"max_leaves": 4, "max_depth": 0}),
+}
+
+
 # The settings of pytest turn an unwarranted warning into an error.
+@HOSTS
+@pytest.mark.parametrize("case", LARGE_ENOUGH)
+@pytest.mark.parametrize("name", ["mrr", "ndcg@10"])
+def test_trees_that_are_small_for_another_reason_are_not_warned_of(host, case, name, data):
+    how = LARGE_ENOUGH[case][host is XGBoost]
+    if host is LightGBM:
+        lgb.train({"verbosity": -1, "num_threads": 1, "objective": lp.LambdaRank(name), **how}, host.data(data), AFTER)
+    else:
+        plain = {"disable_default_eval_metric": 1, "nthread": 1, **how}
+        xgb.train(plain, host.data(data), AFTER, obj=lp.LambdaRank(name))
+
+
+@HOSTS
+@pytest.mark.parametrize("case", ["two values", "few rows", "gradient step"])
+def test_small_data_are_not_warned_of(host, case, data):
+    objective = lp.LambdaRank("mrr", step="gradient" if case == "gradient step" else "newton")
+    if case == "two values":
+        data = changed(data, X=(data.X[:, :2] > 0).astype(float))
+    elif case == "few rows":
+        data = data.part(data.qid < 40)
+    host.train(objective, host.data(data), AFTER, **{**FLOORS[host.name], list(FLOORS[host.name])[1]: 1})
+
+
 @HOSTS
 @pytest.mark.parametrize("rate", [1e-3, 0.2])
 def test_an_ordinary_training_is_not_warned_of(host, rate, data):

@@ -1,6 +1,8 @@
 """What lambdaplug wants to know of a booster: one class, which each host's module implements."""
 
 import abc
+import functools
+import inspect
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -8,9 +10,9 @@ from typing import Any, ClassVar
 
 from ..kernels import Team
 from ..queries import Array, Queries
-from ..training import DataSet, Training
+from ..training import DataSet, Grown, Training
 
-__all__ = ["Host", "calling"]
+__all__ = ["Host", "by_name", "calling"]
 
 
 def calling(kind: type) -> Any:
@@ -28,6 +30,17 @@ def calling(kind: type) -> Any:
             return caller
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def by_name(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """A call's arguments by the names that the method's own signature gives them, ``self`` left out."""
+    names = list(inspect.signature(method).parameters)[1:]
+    given = dict(zip(names, args, strict=False))
+    twice = sorted(given.keys() & kwargs)
+    if len(args) > len(names) or twice:
+        what = f"got {twice[0]!r} twice" if twice else f"takes {len(names)} arguments, got {len(args)}"
+        raise TypeError(f"{method.__name__}() {what}")
+    return {**given, **kwargs}
 
 
 class Host(abc.ABC):
@@ -59,7 +72,7 @@ class Host(abc.ABC):
             None if booster is None else self.training(booster),
             0 if booster is None else self.trees(booster),
             self.hessian_floor,
-            None if booster is None else lambda: self.made_no_split(booster),
+            functools.partial(self.grown, booster),
             self.on_metric,
             self.total(),
             self.is_partial(booster),
@@ -80,8 +93,8 @@ class Host(abc.ABC):
         """What the training was told to use."""
 
     @abc.abstractmethod
-    def made_no_split(self, booster: Any) -> bool:
-        """Whether the last round's trees have no split."""
+    def grown(self, booster: Any, rounds: int) -> Grown | None:
+        """The trees of so many last rounds; None where there are none."""
 
     @abc.abstractmethod
     def boosters(self, model: Any) -> Iterator[Any]:
@@ -90,8 +103,8 @@ class Host(abc.ABC):
     def check(self, booster: Any, data: Any) -> None:  # noqa: B027
         """Refuse parameters with which a custom objective would learn nothing."""
 
-    def on_metric(self, names: list[str]) -> None:  # noqa: B027
-        """A metric is about to report these measures, of which higher is better."""
+    def on_metric(self, reported: list[tuple[str, float]]) -> None:  # noqa: B027
+        """A metric reports these measures, of which higher is better."""
 
     def total(self) -> Callable[[Array], Array] | None:
         """How arrays are added up over the workers that train together; None on one machine."""

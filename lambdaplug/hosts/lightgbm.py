@@ -1,6 +1,7 @@
 """LightGBM: reading a Dataset, and a ranker that takes lambdaplug's objectives."""
 
 import functools
+import re
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,8 +16,8 @@ from ..kernels import openmp_team
 from ..objectives import Objective
 from ..queries import Array, Queries
 from ..rows import one_a_query
-from ..training import Rows
-from .base import Host
+from ..training import Grown, Rows
+from .base import Host, by_name
 from .callback import with_callback
 from .sharing import is_stand_in, share
 
@@ -42,7 +43,7 @@ class LightGBM(Host):
         owner, version = (booster, tuple(map(id, data))) if rows else (data, getattr(data, "version", 0))
         known = None if owner is None else self._known.get(owner)
         if known is None or known[0] != version:
-            known = version, (_rows_as_such(data) if rows else _queries(data))
+            known = version, (_weighted(data.labels, data.group, data.weight) if rows else _queries(data))
             if owner is not None:
                 self._known[owner] = known
         return known[1]
@@ -54,10 +55,23 @@ class LightGBM(Host):
         parameters = _parameters(booster, data)
         return max((int(parameters[name]) for name in _THREADS if parameters.get(name)), default=0) or None
 
-    def made_no_split(self, booster: Any) -> bool:
-        rounds = booster.current_iteration()
-        last = booster.dump_model(start_iteration=rounds - 1, num_iteration=1)["tree_info"] if rounds else []
-        return bool(last) and all(tree["num_leaves"] <= 1 for tree in last)
+    def grown(self, booster: Any, rounds: int) -> Grown | None:
+        done = booster.current_iteration()
+        if not done:
+            return None
+        first = max(0, done - rounds)
+        # The text ends with the parameters as LightGBM has understood them, whatever names they were given by.
+        text = booster.model_to_string(start_iteration=first, num_iteration=done - first)
+        settings = dict(re.findall(r"^\[(\w+): (.*)\]$", text, flags=re.M))
+        leaves = [int(number) for number in re.findall(r"^num_leaves=(\d+)$", text, flags=re.M)]
+        hessians = [
+            np.sum(np.array(line.split(), float)) for line in re.findall(r"^leaf_weight=(.*)$", text, flags=re.M)
+        ]
+        most, depth = int(settings["num_leaves"]), int(settings["max_depth"])
+        smallest = max(1, int(settings["min_data_in_leaf"]))
+        possible = min(most, 2**depth if 0 < depth < 31 else most, booster.train_set.num_data() // smallest)
+        floor = float(settings["min_sum_hessian_in_leaf"])
+        return Grown(leaves, float(np.mean(hessians or [0.0])), possible, floor)
 
     def boosters(self, model: Any) -> Iterator[Any]:
         yield from getattr(model, "boosters", None) or [model]
@@ -84,10 +98,6 @@ def _parameters(booster: Any, data: Any) -> dict[str, Any]:
     return dict(getattr(data, "params", None) or {}) if booster is None else dict(booster.params)
 
 
-def _rows_as_such(data: Rows) -> Queries:
-    return _weighted(np.asarray(data.labels), np.asarray(data.group), data.weight)
-
-
 def _queries(data: lgb.Dataset) -> Queries:
     rows, total = _original_rows(data)
     labels = data.get_label()
@@ -97,19 +107,30 @@ def _queries(data: lgb.Dataset) -> Queries:
     weight = data.get_weight()
     if is_stand_in(weight):
         return Queries([], [])
-    return _weighted(labels, group, weight, rows=rows, total_rows=total, columns=share().columns(labels, group))
+    whole = data  # decided by the Dataset that a subset was cut from, so that all folds weigh alike
+    while whole.used_indices is not None:
+        whole = whole.reference
+    uneven = whole is not data and _query_weights(whole.get_weight(), whole.get_group()) is None
+    columns = share().columns(labels, group)
+    return _weighted(labels, group, weight, uneven, rows=rows, total_rows=total, columns=columns)
 
 
-def _weighted(labels: Any, group: Any, weight: Any, **further: Any) -> Queries:
+def _weighted(labels: Any, group: Any, weight: Any, uneven: bool = False, **further: Any) -> Queries:
     """LightGBM has document weights only. Those that are equal within every query are meant for the queries.
 
     On a cluster, within every query of all workers.
     """
-    if weight is not None and group is not None and not share().uneven:
-        each = one_a_query(np.asarray(weight, np.float64), np.asarray(group))
-        if each is not None:
-            return Queries(labels, group, query_weight=each, **further)
+    each = None if uneven or share().uneven else _query_weights(weight, group)
+    if each is not None:
+        return Queries(labels, group, query_weight=each, **further)
     return Queries(labels, group, document_weight=weight, **further)
+
+
+def _query_weights(weight: Any, group: Any) -> npt.NDArray[Any] | None:
+    """The weight of each query, where a query's documents have equal ones."""
+    if weight is None or group is None:
+        return None
+    return one_a_query(np.asarray(weight, np.float64), np.asarray(group))
 
 
 def _original_rows(data: lgb.Dataset) -> tuple[npt.NDArray[np.int64] | None, int | None]:
@@ -155,9 +176,11 @@ class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
         return any(self.get_params().get(name) for name in ("metric", "metrics", "metric_types"))
 
     @functools.wraps(lgb.LGBMRanker.fit)
-    def fit(self, *args: Any, callbacks: list[Any] | None = None, **kwargs: Any) -> "LGBMRanker":
+    def fit(self, *args: Any, **kwargs: Any) -> "LGBMRanker":
+        given = by_name(lgb.LGBMRanker.fit, args, kwargs)
         ours = isinstance(self.objective, Objective) and self.objective.target is not None
-        if ours and kwargs.get("eval_metric") is None and not self._names_metric():
-            kwargs["eval_metric"] = Metric([self.objective.target])
-        super().fit(*args, callbacks=with_callback(self.objective, callbacks), **kwargs)
+        if ours and given.get("eval_metric") is None and not self._names_metric():
+            given["eval_metric"] = Metric([self.objective.target])
+        given["callbacks"] = with_callback(self.objective, given.get("callbacks"))
+        super().fit(**given)
         return self

@@ -36,8 +36,9 @@ def stamp(model: T) -> T:
 
 def stamp_text(text: str) -> str:
     """The text with its objective said, in the place where LightGBM writes it."""
-    header, tree, rest = text.partition("\nTree=")
-    lines = header.split("\n")
+    end = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"  # a text that was through Windows keeps its ends
+    header, tree, rest = text.partition(f"{end}Tree=")
+    lines = header.split(end)
     if lines[0].strip() != "tree" or not tree:
         raise LambdaplugError(
             "stamp: expected the text of a LightGBM model with at least one tree ('tree', ..., 'Tree=0', ...)."
@@ -59,7 +60,9 @@ def stamp_text(text: str) -> str:
         )
     lines.insert(places[0] + 1, OBJECTIVE)
     # The parameters at the end repeat it, and there converters to ONNX look.
-    return "\n".join(lines) + tree + rest.replace("\n[objective: custom]\n", "\n[objective: lambdarank]\n", 1)
+    return (
+        end.join(lines) + tree + rest.replace(f"{end}[objective: custom]{end}", f"{end}[objective: lambdarank]{end}", 1)
+    )
 
 
 def _stamp_booster(booster: Any) -> Any:

@@ -3,6 +3,9 @@
 import functools
 import json
 import operator
+import re
+import sys
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -12,13 +15,14 @@ import numpy.typing as npt
 import xgboost as xgb
 
 from ..data import whole_queries
-from ..errors import LambdaplugError
+from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
 from ..kernels import openmp_team
 from ..objectives import Objective
 from ..queries import Array, Queries
 from ..rows import one_a_query, sizes_of
-from .base import Host, calling
+from ..training import Grown
+from .base import Host, by_name, calling
 from .callback import Callback, with_callback
 from .following import introduce
 from .recorder import Recorder
@@ -43,6 +47,8 @@ class XGBoost(Host):
         super().__init__(xgb.Booster, openmp_team(getattr(xgb.core, "_LIB", None)))
         self._known: weakref.WeakKeyDictionary[xgb.DMatrix, tuple[Raw, Queries]] = weakref.WeakKeyDictionary()
         self._threads: weakref.WeakKeyDictionary[xgb.Booster, int] = weakref.WeakKeyDictionary()
+        # What we have reported while an EarlyStopping has not said which way it looks.
+        self._undirected: weakref.WeakKeyDictionary[Any, dict[str, list[float]]] = weakref.WeakKeyDictionary()
 
     def queries(self, booster: Any, data: Any) -> Queries:  # noqa: ARG002
         """A DMatrix keeps no version, so its labels, groups and weights are compared with the last ones."""
@@ -61,13 +67,18 @@ class XGBoost(Host):
             self._threads[booster] = int(told)
         return (self._threads[booster] if booster is not None else 0) or getattr(data, "nthread", None)
 
-    def made_no_split(self, booster: Any) -> bool:
-        rounds = booster.num_boosted_rounds()
-        try:
-            last = booster[rounds - 1 : rounds].get_dump() if rounds else []
-        except (xgb.core.XGBoostError, TypeError):  # a linear booster has no trees
-            return False
-        return bool(last) and not any("[" in tree for tree in last)
+    def grown(self, booster: Any, rounds: int) -> Grown | None:
+        done = booster.num_boosted_rounds()
+        kind = json.loads(booster.save_config())["learner"]["gradient_booster"]
+        settings = kind.get("gbtree", kind).get("tree_train_param")  # dart wraps the trees; a linear booster has none
+        if not done or settings is None:
+            return None
+        trees = booster[max(0, done - rounds) : done].get_dump(with_stats=True)
+        hessians = [sum(map(float, re.findall(r"leaf=[^,]*,cover=(\S+)", tree))) for tree in trees]
+        most, depth = int(settings["max_leaves"]) or sys.maxsize, int(settings["max_depth"])
+        possible = min(most, 2**depth if depth else most)
+        leaves = [tree.count("leaf=") for tree in trees]
+        return Grown(leaves, float(np.mean(hessians)), possible, float(settings["min_child_weight"]))
 
     def boosters(self, model: Any) -> Iterator[Any]:
         yield from (fold.bst for fold in model.cvfolds) if hasattr(model, "cvfolds") else [model]
@@ -75,17 +86,26 @@ class XGBoost(Host):
     def total(self) -> Callable[[Array], Array] | None:
         return _total if xgb.collective.is_distributed() else None
 
-    def on_metric(self, names: list[str]) -> None:
-        """Have early stopping maximise these metrics.
+    def on_metric(self, reported: list[tuple[str, float]]) -> None:
+        """Have early stopping maximise our metrics.
 
-        XGBoost guesses the direction from a metric's name, and would minimise "mrr". The metric is called just before early
-        stopping looks at its value: an EarlyStopping that has not been told a direction by then is told it now.
+        XGBoost guesses the direction from a metric's name, and would minimise "mrr". An EarlyStopping that was told neither
+        a direction nor one of our names has guessed once it has looked at the first round; it compares nothing before the
+        second. When our metric comes to that, what it watches is known.
         """
         container = calling(xgb.callback.CallbackContainer)
-        for stopping in container.callbacks if container is not None else ():
-            watches_ours = isinstance(stopping, xgb.callback.EarlyStopping) and stopping.metric_name in (None, *names)
-            if watches_ours and stopping.maximize is None:
+        names = [name for name, _ in reported]
+        for stopping in _stoppings(container.callbacks) if container is not None else ():
+            if stopping.maximize is None and stopping.metric_name in names:
                 stopping.maximize = True
+            elif stopping.maximize is None:
+                seen = self._undirected.setdefault(stopping, {})
+                for name, value in reported:
+                    seen.setdefault(name, []).append(value)
+            elif stopping in self._undirected:
+                seen = self._undirected.pop(stopping)
+                if not stopping.maximize and stopping.stopping_history:
+                    _correct(stopping, seen, len(container.history))
 
 
 def _total(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -107,6 +127,47 @@ def _queries(
     group = np.diff(bounds.astype(np.int64)) if bounds.size > 1 else None
     columns = share().columns(labels, group)
     return Queries(labels.reshape(rows), group, query_weight=weight if weight.size else None, columns=columns)
+
+
+def _stoppings(callbacks: Iterable[Any]) -> list[xgb.callback.EarlyStopping]:
+    """Those among the callbacks, and those that a callback holds."""
+    found, waiting = dict[int, Any](), list(callbacks)
+    while waiting:
+        callback = waiting.pop()
+        if isinstance(callback, (list, tuple)) and len(callback) < 100:  # longer ones are records
+            waiting += callback
+        elif isinstance(callback, xgb.callback.TrainingCallback) and id(callback) not in found:
+            found[id(callback)] = callback
+            waiting += getattr(callback, "__dict__", {}).values()
+    return [one for one in found.values() if isinstance(one, xgb.callback.EarlyStopping)]
+
+
+def _correct(stopping: xgb.callback.EarlyStopping, seen: dict[str, list[float]], sets: int) -> None:
+    """Turn round an EarlyStopping that took our metric for one to minimise; ``seen`` is what we reported until then.
+
+    Under another name our metric is known by its value, in cv by the mean over the folds. XGBoost rounds to six digits.
+    """
+    [(watched, [score, *_])] = next(iter(stopping.stopping_history.values())).items()
+    booster = calling(xgb.Booster)
+    if watched in seen:
+        stopping.maximize = True
+        return
+    if booster is not None and watched in [
+        metric["name"] for metric in json.loads(booster.save_config())["learner"]["metrics"]
+    ]:
+        return  # XGBoost's own
+    value = score[0] if isinstance(score, tuple) else score
+    ours = np.array([np.mean(some[first::sets]) for some in seen.values() for first in range(min(sets, len(some)))])
+    if np.isclose(value, ours, rtol=0, atol=2e-6).any():
+        stopping.maximize = True
+    elif not np.isclose(value, [-ours, 1 - ours], rtol=0, atol=2e-6).any():  # those are losses: lower is better
+        warnings.warn(
+            f"XGBoost's early stopping minimises {watched!r}: it was told no direction, and guesses it from the name. If "
+            f"{watched!r} is made of {', '.join(seen)}, of which more is better, pass maximize=True to EarlyStopping or "
+            "xgb.train; if less is better, maximize=False.",
+            LambdaplugWarning,
+            stacklevel=5,
+        )
 
 
 HOST = XGBoost()
@@ -220,16 +281,17 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
 
     @functools.wraps(xgb.XGBRanker.fit)
     def fit(self, *args: Any, **kwargs: Any) -> "XGBRanker":
+        given = _with_numbered_queries(by_name(xgb.XGBRanker.fit, args, kwargs))
         objective, metric, callbacks = self.objective, self.eval_metric, self.callbacks
         words, ours = metrics_of(objective, metric)
         if not isinstance(objective, Objective) and ours is None:
-            super().fit(*args, **kwargs)
+            super().fit(**given)
             return self
         plug = _Plug(objective if isinstance(objective, Objective) else None, ours)
         try:
             self.callbacks = [plug, *(with_callback(objective, callbacks) or [])]
             self.eval_metric = words
-            super().fit(*args, **kwargs)
+            super().fit(**given)
         finally:
             self.objective, self.eval_metric, self.callbacks = objective, metric, callbacks
         return self
@@ -241,6 +303,66 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
             return float(super().score(X, y))
         group = sizes_of(X["qid"])
         return float(metric.report(Queries(y, group), self.predict(X), self.n_jobs, with_direction=False)[-1][1])
+
+
+def _numbered(ids: Any, name: str) -> Any:
+    """Query ids that XGBoost reads rightly: as they are if integers in order, else 0, 1, ... in the order of the queries.
+
+    XGBoost keeps 32 bits of an id, and drops fractions: different queries would become one.
+    """
+    if hasattr(ids, "__cuda_array_interface__"):
+        return ids
+    values = np.asarray(ids)
+    values = values.reshape(-1) if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.ndim != 1 or not values.size:
+        return ids  # XGBoost says what is wrong with it
+    pandas = sys.modules.get("pandas")  # whose sign for a missing value equals nothing, not even in an if
+    missing = values != values if pandas is None else pandas.isna(values)
+    if np.any(missing) or np.ma.is_masked(ids):
+        raise LambdaplugError(f"{name}: some rows have no query id. Drop them, or give each a query of its own.")
+    integers = values.dtype.kind in "iu"
+    if integers and values[0] >= 0 and values[-1] < 1 << 32 and bool((values[1:] >= values[:-1]).all()):
+        return ids
+    sizes = sizes_of(values)
+    queries = values[np.cumsum(sizes) - sizes].tolist()
+    if len(set(queries)) < len(queries):
+        cut = next(one for one in queries if queries.count(one) > 1)
+        raise LambdaplugError(
+            f"{name}: expected the rows of a query together; those of query {cut!r} are in {queries.count(cut)} places. "
+            "Sort the rows by query id."
+        )
+    return np.repeat(np.arange(len(sizes), dtype=np.uint32), sizes)
+
+
+def _with_numbered_queries(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a ranker's ``fit`` with ids, wherever they stand, that XGBoost reads rightly.
+
+    What is given twice stays one object: by that XGBoost knows an evaluation set that is the training data.
+    """
+    made: dict[int, Any] = {}
+
+    def numbered(ids: Any, name: str) -> Any:
+        if ids is not None and id(ids) not in made:
+            made[id(ids)] = _numbered(ids, name)
+        return made.get(id(ids))
+
+    def frame(X: Any, name: str) -> Any:
+        if hasattr(X, "assign") and "qid" in getattr(X, "columns", ()):
+            ids = X["qid"]
+            if id(X) not in made:
+                codes = _numbered(ids, name)
+                made[id(X)] = X if codes is ids else X.assign(qid=codes)
+            return made[id(X)]
+        return X
+
+    changed = dict(given)
+    changed["X"] = frame(given["X"], "the column qid of X") if "X" in given else None
+    changed["qid"] = numbered(given.get("qid"), "qid")
+    if given.get("eval_set"):
+        changed["eval_set"] = [(frame(X, "the column qid in eval_set"), *rest) for X, *rest in given["eval_set"]]
+    if given.get("eval_qid"):
+        changed["eval_qid"] = [numbered(ids, "eval_qid") for ids in given["eval_qid"]]
+    return {name: value for name, value in changed.items() if name in given}
 
 
 def metrics_of(objective: object, asked: Any) -> tuple[Any, Metric | None]:

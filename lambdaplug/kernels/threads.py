@@ -1,10 +1,12 @@
 """Threads over tasks. Kernels release the GIL; a task's result never depends on who runs it or beside what."""
 
+import contextlib
 import ctypes
 import itertools
 import os
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from ..errors import LambdaplugError
@@ -55,11 +57,37 @@ def openmp_team(library: Any) -> Team | None:
 
     def team(function: Callable[[], None], threads: int, failures: list[BaseException]) -> None:
         if os.getpid() == process:
-            parallel(REGION(lambda _: function()), None, threads, 0)
+            with _dropped_exceptions(failures):
+                parallel(REGION(lambda _: function()), None, threads, 0)
         else:  # a fork has the parent's idea of its threads, and none of them
             _start_threads(function, threads, failures)
 
     return team
+
+
+@contextlib.contextmanager
+def _dropped_exceptions(failures: list[BaseException]) -> Iterator[None]:
+    """Keep what ctypes would print and drop: a signal's exception at a callback's very entry or exit.
+
+    Python handles signals in its main thread only, so only there does the hook need to change, and no two calls change
+    it at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = sys.unraisablehook
+
+    def keep(unraisable: Any) -> None:
+        if "ctypes callback" in (unraisable.err_msg or "") and unraisable.exc_value is not None:
+            failures.append(unraisable.exc_value)
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = keep
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _start_threads(function: Callable[[], None], threads: int, failures: list[BaseException]) -> None:
@@ -92,13 +120,20 @@ def _wait(helpers: list[threading.Thread], events: list[threading.Event]) -> Non
 def run_tasks(
     work: Callable[[Callable[[], Task | None]], None], tasks: Sequence[Task], threads: int, team: Team | None = None
 ) -> None:
-    """Call ``work(next_task)`` in each thread; ``next_task()`` hands out the tasks in order, then None."""
+    """Call ``work(next_task)`` in each thread; ``next_task()`` hands out the tasks in order, then None.
+
+    All tasks have run when it returns, those that a team left included.
+    """
     turn = itertools.count()
     failures: list[BaseException] = []
 
+    over = False
+
     def next_task() -> Task | None:
+        nonlocal over
         index = next(turn)
-        return None if failures or index >= len(tasks) else tasks[index]
+        over = over or index >= len(tasks)
+        return None if failures or over else tasks[index]
 
     def guarded() -> None:
         try:
@@ -111,5 +146,7 @@ def run_tasks(
         guarded()
     else:
         (team or _start_threads)(guarded, threads, failures)
+        if not (over or failures):  # no thread came so far as to find nothing left to do
+            guarded()
     if failures:
         raise failures[0]
