@@ -20,8 +20,9 @@ __all__ = ["DataSet", "Grown", "Rows", "Training", "read", "register_reader", "t
 
 
 class Rows(NamedTuple):
-    """What a host passes in place of a data set: LightGBM's own ranker does."""
+    """What a host's own ranker passes in place of a data set."""
 
+    host: str
     labels: Any
     weight: Any
     group: Any
@@ -128,6 +129,8 @@ def register_reader(package: str, reader: Callable[[Any], DataSet]) -> None:
 
 def read(data: Any) -> DataSet:
     """The data set that a host passed to an objective or a metric."""
+    if isinstance(data, Rows):
+        return _READERS[data.host](data)
     for kind in type(data).__mro__:
         package = kind.__module__.partition(".")[0]
         if package in _READERS:

@@ -28,7 +28,7 @@ import xgboost as xgb
 from sklearn.model_selection import GridSearchCV, GroupKFold
 
 import lambdaplug as lp
-from lambdaplug import queries
+from lambdaplug import queries, training
 from lambdaplug.objectives import base
 
 pytestmark = pytest.mark.filterwarnings("ignore:The argument 'eval_set'")  # deprecated by the newest LightGBM only
@@ -1222,7 +1222,7 @@ def test_gradients_use_the_hosts_number_of_threads(way, data, thread_counts):
 @HOSTS
 @pytest.mark.usefixtures("small_tasks")
 def test_the_hosts_own_threads_do_the_work(host, data, monkeypatch):
-    team = queries.read(host.built(data)).team
+    team = training.read(host.built(data)).team
     if team is None:
         pytest.skip("this host was not built with GNU's OpenMP")
     regions, workers, run = [], set(), base.run_tasks
@@ -1286,7 +1286,7 @@ def test_no_task_is_left_out_where_threads_are(asked):
 
 @HOSTS
 def test_an_interruption_at_the_entry_of_the_hosts_threads_is_not_lost(host, data, capfd):
-    team = queries.read(host.built(data)).team
+    team = training.read(host.built(data)).team
     if team is None:
         pytest.skip("this host was not built with GNU's OpenMP")
     hook, main = sys.unraisablehook, threading.main_thread().ident

@@ -29,4 +29,3 @@ def _reader(host: str) -> Callable[[Any], DataSet]:
 
 for _host in HOSTS:
     register_reader(_host, _reader(_host))
-register_reader("lambdaplug", _reader("lightgbm"))  # rows as such come from LightGBM's own ranker

@@ -15,8 +15,10 @@ from ..training import DataSet, Grown, Training
 __all__ = ["Host", "by_name", "calling"]
 
 
-def calling(kind: type) -> Any:
+def calling(kind: type, variable: str = "self") -> Any:
     """The object of this class whose method, the innermost such call, is running in this thread; None if there is none.
+
+    With ``variable``, another of that call's variables.
 
     The hosts pass an objective its scores and data set, and a metric the same; neither says which Booster is training,
     which alone knows the round, its parameters and its trees. But the call comes from inside one of its methods. This is
@@ -27,7 +29,7 @@ def calling(kind: type) -> Any:
     while frame is not None:
         caller = frame.f_locals.get("self") if frame.f_code.co_varnames[:1] == ("self",) else None
         if isinstance(caller, kind):
-            return caller
+            return frame.f_locals.get(variable)
         frame = frame.f_back  # type: ignore[assignment]
     return None
 

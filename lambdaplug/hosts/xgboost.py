@@ -148,13 +148,12 @@ def _correct(stopping: xgb.callback.EarlyStopping, seen: dict[str, list[float]],
     Under another name our metric is known by its value, in cv by the mean over the folds. XGBoost rounds to six digits.
     """
     [(watched, [score, *_])] = next(iter(stopping.stopping_history.values())).items()
-    booster = calling(xgb.Booster)
+    model = calling(xgb.callback.CallbackContainer, "model")
+    booster = next(HOST.boosters(model))
     if watched in seen:
         stopping.maximize = True
         return
-    if booster is not None and watched in [
-        metric["name"] for metric in json.loads(booster.save_config())["learner"]["metrics"]
-    ]:
+    if watched in [metric["name"] for metric in json.loads(booster.save_config())["learner"]["metrics"]]:
         return  # XGBoost's own
     value = score[0] if isinstance(score, tuple) else score
     ours = np.array([np.mean(some[first::sets]) for some in seen.values() for first in range(min(sets, len(some)))])
