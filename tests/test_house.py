@@ -100,13 +100,8 @@ def test_the_readme_runs_and_prints_what_it_says(code, printed, needs, capsys, t
     monkeypatch.chdir(tmp_path)
     data = lp.data.cubic(queries=40, documents=12, features=8)
     hosts = {name: importlib.import_module(module) for name, module in (("lgb", "lightgbm"), ("xgb", "xgboost"))}
-    given = {
-        "X": data.X,
-        "y": data.labels,
-        "group": data.group,
-        "qid": data.qid,
-        "clicks": np.random.default_rng(0).random(len(data.labels)).round(1),
-    }
+    clicks = lp.data.simulate_clicks(data.labels, data.group)  # which tell documents of the same label apart
+    given = {"X": data.X, "y": data.labels, "group": data.group, "qid": data.qid, "clicks": clicks}
     exec(code, {"lp": lp, "np": np, **hosts, **given})
     if printed:
         found, expected = (re.findall(r"'([^']+)': ([\d.]+)", text) for text in (capsys.readouterr().out, printed))
