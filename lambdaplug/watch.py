@@ -39,7 +39,8 @@ def watch(data: DataSet, scores: npt.ArrayLike, gradient: npt.NDArray[Any], hess
     """Warn, once per training, when the last round's tree has no split, or when the hessians keep the trees small.
 
     A tree without a split moves all scores alike. A few rows tell most rounds from that; only when they do not is the
-    tree itself looked at. The size of trees is looked at once, after the first rounds, from the booster's own account of them.
+    tree itself looked at. The size of trees is looked at once, after the first rounds, from the booster's own account of
+    them.
     """
     values = np.asarray(scores).reshape(-1)
     if data.booster is None or values.size == 0:

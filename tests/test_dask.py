@@ -434,6 +434,18 @@ def fits(client, dX, dy, dq, objective, **options):
         yield lambda: lp.DaskLGBMRanker(objective=objective, verbose=-1).fit(dX, dy, qid=dq)
 
 
+@pytest.mark.parametrize(
+    "ids", [np.arange(6) << 33, np.arange(6) / 4 + 1, np.arange(-3, 3)], ids=["64 bits", "fractions", "< 0"]
+)
+def test_ids_that_a_matrix_of_xgboosts_would_not_keep_are_refused(ids):
+    from lambdaplug.hosts.dask_xgboost import _seen
+
+    part = {"data": np.zeros((12, 1)), "label": np.zeros(12)}
+    with pytest.raises(lp.LambdaplugError, match=r"expected integers from 0 to 2\*\*32 - 1.*Pass \(dX, dy, dq\)"):
+        _seen([{**part, "qid": np.repeat(ids, 2)}])
+    assert _seen([{**part, "qid": np.repeat(np.arange(6.0), 2)}])[0] == [12]
+
+
 def test_cut_queries_are_refused(client, spread):
     dX, dy, dq, *_ = spread
     rows = len(DATA.labels)

@@ -182,14 +182,15 @@ def _seen(parts: list[dict[str, Any]]) -> tuple[list[int], Look, bool]:
     rows = [part["data"].shape[0] for part in parts]
     ids = np.concatenate([values_of(part["qid"]) for part in parts])
     labels = np.concatenate([values_of(part["label"]) for part in parts])
+    ordered = bool((ids[1:] >= ids[:-1]).all())
     with np.errstate(invalid="ignore"):
         kept = ids.astype(np.uint32) if ids.dtype.kind in "biuf" else np.empty(0)
-    if not np.array_equal(kept, ids):
+    if ordered and not np.array_equal(kept, ids):
         raise LambdaplugError(
             "the DaskDMatrix's query ids: expected integers from 0 to 2**32 - 1, which is what XGBoost keeps of an id; got "
             f"{ids.dtype} up to {ids.max()}. Pass (dX, dy, dq) instead of the DaskDMatrix: then any ids will do."
         )
-    return rows, look(np.empty((sum(rows), 0)), labels, ids, None, {}), bool((ids[1:] >= ids[:-1]).all())
+    return rows, look(np.empty((sum(rows), 0)), labels, ids, None, {}), ordered
 
 
 def _given(client: Any, matrix: Any) -> _Matrix:

@@ -7,6 +7,7 @@ import re
 import sys
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -266,6 +267,9 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
 
     ``eval_metric`` takes ``lp.metric(...)`` too, and is the measure trained for if left out. The parent allows neither,
     so during ``fit`` it sees ``rank:ndcg`` and no metric, and a callback hands ours to the Booster it trains.
+
+    ``qid`` and ``eval_qid`` (or the column ``qid`` of a data frame) may be integers of any size, other numbers or text, as
+    long as the rows of a query stand together.
     """
 
     eval_metric: Any
@@ -323,12 +327,11 @@ def _numbered(ids: Any, name: str) -> Any:
     if integers and values[0] >= 0 and values[-1] < 1 << 32 and bool((values[1:] >= values[:-1]).all()):
         return ids
     sizes = sizes_of(values)
-    queries = values[np.cumsum(sizes) - sizes].tolist()
-    if len(set(queries)) < len(queries):
-        cut = next(one for one in queries if queries.count(one) > 1)
+    (query, places), *_ = Counter(values[np.cumsum(sizes) - sizes].tolist()).most_common(1)
+    if places > 1:
         raise LambdaplugError(
-            f"{name}: expected the rows of a query together; those of query {cut!r} are in {queries.count(cut)} places. "
-            "Sort the rows by query id."
+            f"{name}: expected the rows of a query together; those of query {query!r} are in {places} places. Sort the rows "
+            "by query id."
         )
     return np.repeat(np.arange(len(sizes), dtype=np.uint32), sizes)
 
@@ -355,13 +358,15 @@ def _with_numbered_queries(given: dict[str, Any]) -> dict[str, Any]:
         return X
 
     changed = dict(given)
-    changed["X"] = frame(given["X"], "the column qid of X") if "X" in given else None
-    changed["qid"] = numbered(given.get("qid"), "qid")
+    if "X" in given:
+        changed["X"] = frame(given["X"], "the column qid of X")
+    if "qid" in given:
+        changed["qid"] = numbered(given["qid"], "qid")
     if given.get("eval_set"):
         changed["eval_set"] = [(frame(X, "the column qid in eval_set"), *rest) for X, *rest in given["eval_set"]]
     if given.get("eval_qid"):
         changed["eval_qid"] = [numbered(ids, "eval_qid") for ids in given["eval_qid"]]
-    return {name: value for name, value in changed.items() if name in given}
+    return changed
 
 
 def metrics_of(objective: object, asked: Any) -> tuple[Any, Metric | None]:
