@@ -59,7 +59,7 @@ def train(objective, learning_rate, part, valid, rounds, callbacks=()):
         rounds,
         valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
         feval=lp.metric("ndcg@3"),
-        callbacks=[lgb.early_stopping(rounds, verbose=False), lp.callback(objective), *callbacks],
+        callbacks=[lgb.early_stopping(rounds, verbose=False), *callbacks],
     )
     return model, model.best_score["valid_0"]["ndcg@3"]
 

@@ -41,7 +41,7 @@ def load(path):
 def train(objective, part, rounds, valid=None):
     data = lgb.Dataset(part.X, part.labels, group=part.group)
     parameters = {"objective": objective, "metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 1e-12}
-    callbacks = [lp.callback(objective)]
+    callbacks = []
     if not isinstance(objective, lp.LambdaRank):
         callbacks.append(lgb.reset_parameter(learning_rate=lambda m: 0.1 * 51 / (50 + (m + 1) ** 0.602)))
     watching = {}

@@ -118,7 +118,7 @@ def train_lightgbm(folder, train, valid, options):
             options.rounds - done,
             valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
             feval=lp.metric(METRIC),
-            callbacks=[lp.callback(OBJECTIVE), after_round],
+            callbacks=[after_round],
             init_model=checkpoint if done else None,
         )
     # Stamped, for readers that ask a model for its objective. Its parameters say how many rounds a process was to make.
@@ -155,7 +155,7 @@ def train_xgboost(folder, train, valid, options):
             evals=[(check, "valid")],
             custom_metric=lp.metric(METRIC),
             verbose_eval=False,
-            callbacks=[lp.callback(OBJECTIVE), AfterRound()],
+            callbacks=[AfterRound()],
             xgb_model=checkpoint if done else None,
         )
     replace(folder / MODELS["XGBoost"], model[: journal.best + 1].save_model)

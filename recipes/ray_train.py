@@ -47,7 +47,7 @@ def with_xgboost(objective, part, rounds, path):
     parameters = {"learning_rate": 0.1, "max_depth": 5, "min_child_weight": 0, "lambda": 1e-3, "nthread": 1}
     parameters |= {"disable_default_eval_metric": 1, "objective": "rank:ndcg"}
     data = xgb.QuantileDMatrix(part.X, part.labels, qid=part.qid)
-    model = xgb.train(parameters, data, rounds, obj=objective, callbacks=[lp.callback(objective)])
+    model = xgb.train(parameters, data, rounds, obj=objective)
     model.save_model(path)
 
 
@@ -55,7 +55,7 @@ def with_lightgbm(objective, part, rounds, path, **network):
     parameters = {"objective": objective, "learning_rate": 0.1, "min_sum_hessian_in_leaf": 1e-6, "metric": "None"}
     parameters |= {"verbose": -1, "num_threads": 1, **network}
     data = lgb.Dataset(part.X, part.labels, group=part.group)
-    lgb.train(parameters, data, rounds, callbacks=[lp.callback(objective)]).save_model(path)
+    lgb.train(parameters, data, rounds).save_model(path)
 
 
 def work(config):

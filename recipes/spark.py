@@ -48,7 +48,7 @@ class PluggedRanker(SparkXGBRanker):
     def plug(self, objective):
         if not self.getOrDefault(self.force_repartition):
             raise lp.LambdaplugError("PluggedRanker: set force_repartition=True, or workers get parts of queries.")
-        self.plugged = {"obj": objective, "callbacks": [lp.callback(objective)]}
+        self.plugged = {"obj": objective}
         return self
 
     def _get_xgb_parameters(self, dataset):
@@ -79,7 +79,7 @@ def on_spark(session, objective, train, rounds, workers):
 
 def on_one_machine(objective, train, rounds):
     data = xgb.QuantileDMatrix(train.X, train.labels, qid=train.qid)
-    return xgb.train(PARAMETERS, data, rounds, obj=objective, callbacks=[lp.callback(objective)])
+    return xgb.train(PARAMETERS, data, rounds, obj=objective)
 
 
 def splits(model):

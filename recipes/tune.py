@@ -79,7 +79,7 @@ def cross_validate(trial, data, folds, target, rounds, threads):
         rounds,
         folds=folds,
         feval=lp.metric(target),
-        callbacks=[lp.callback(objective), lgb.early_stopping(max(5, rounds // 10), verbose=False), prune],
+        callbacks=[lgb.early_stopping(max(5, rounds // 10), verbose=False), prune],
     )
     means = next(values for name, values in history.items() if name.endswith("-mean"))
     trial.set_user_attr("rounds", len(means))
@@ -90,7 +90,7 @@ def train(parameters, data, rounds, target, threads):
     objective = objective_of(parameters, target)
     given = lightgbm_parameters(parameters, objective, threads)
     dataset = lgb.Dataset(data.X, data.labels, group=data.group)
-    return lgb.train(given, dataset, rounds, callbacks=[lp.callback(objective)])
+    return lgb.train(given, dataset, rounds)
 
 
 def main():

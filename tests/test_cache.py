@@ -49,10 +49,11 @@ def assert_right(found=None):
 
 
 @pytest.fixture(scope="module")
-def written():
+def written(tmp_path_factory):
     """What two processes write, measure by measure: (file name, content)."""
     with pytest.MonkeyPatch.context() as patch:
         files = []
+        patch.setattr(numba.config, "CACHE_DIR", str(tmp_path_factory.mktemp("written")))
         patch.setattr(cache, "_write", lambda path, content: files.append((path.name, content)))
         for name in RIGHT:
             measured(name)

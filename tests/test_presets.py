@@ -237,8 +237,6 @@ def test_what_a_preset_refuses():
         lp.presets.xgboost("map").gradients([0, 0], [2, 0], [2])
     with pytest.raises(lp.LambdaplugError, match="weights must be one a query"):
         lp.presets.xgboost("ndcg").gradients([0, 0, 0], [2, 0, 1], [3], weight=[1, 2, 3])
-    with pytest.raises(lp.LambdaplugError, match=r"nobody tells presets.lightgbm_xendcg\(5\) the iteration"):
-        lgb.train({**QUIET, "objective": lp.presets.lightgbm_xendcg()}, lgb.Dataset(X, Y, group=GROUP), 2)
     for make, message in [
         (lambda: lp.presets.lightgbm(0), "truncation_level: expected a whole number from 1 on, got 0"),
         (lambda: lp.presets.lightgbm(sigmoid=0), "sigmoid: expected a positive number"),

@@ -42,7 +42,7 @@ def lightgbm_xendcg(seed: int = 5) -> XENDCG:
     """LightGBM's ``objective="rank_xendcg"`` with ``objective_seed=seed``, digit by digit.
 
     The cross entropy between softmax(scores) and a distribution drawn anew in each round from the labels. Its random
-    numbers follow the round, so training needs ``callbacks=[lp.callback(objective)]``; a training continued with
+    numbers follow the round; a training continued with
     ``init_model`` goes on drawing where the first stopped (the built-in begins again).
 
     >>> lightgbm_xendcg(seed=5).gradients([0.0, 0.0], [1, 0], [2])[1]
@@ -70,8 +70,7 @@ def xgboost(
         before these names; exp_gain: its ``ndcg_exp_gain``. They go here, not into the training's parameters.
 
     The trees are those of XGBoost 2.0 to 3.2 on CPU, where it was tried; XGBoost knows ``normalization=False`` since 2.1
-    and ``score_normalization=False`` since 3.0. ``"mean"`` draws pairs by the round, so it needs
-    ``callbacks=[lp.callback(objective)]``, and is the least portable: 3.1 and 3.2 draw these pairs, earlier versions
+    and ``score_normalization=False`` since 3.0. ``"mean"`` draws pairs by the round, and is the least portable: 3.1 and 3.2 draw these pairs, earlier versions
     others, and newer sources take the seed from the training's own generator instead of from the round. A training continued with ``xgb_model`` goes on drawing where the first stopped.
 
     >>> xgboost("pairwise").gradients([0.0, 0.0], [1, 0], [2])

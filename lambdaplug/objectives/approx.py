@@ -50,8 +50,7 @@ class Approx(ValueObjective):
     ----------
     measure: a measure or its name; one that has a form in positions (see ``smooth`` in measures.py).
     labels: another label source, one value a row in the data set's row order; default the data set's labels.
-    alpha: steepness of the positions; a number, or a schedule that sharpens them while the model learns. Then training
-        needs ``callbacks=[lp.callback(objective)]``.
+    alpha: steepness of the positions; a number, or a schedule that sharpens them while the model learns.
     beta: steepness in positions, of the cut-off and of AP's and RR's comparisons; a number or a schedule. A cut-off has
         a slope only within a few 1/beta of k, and a model starts with every document in the middle of the list: so the
         default is 0.1 for a measure with a cut-off, and 10 for one without. For lists of hundreds begin lower still,

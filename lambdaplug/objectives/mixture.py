@@ -16,8 +16,8 @@ class Mixture(Objective):
     """A weighted sum of objectives: gradient = sum_k w_k gradient_k, hessian alike.
 
     Each part is an objective as it would be alone, with its own step and normalisation; parts may be mixtures again. A
-    weight is a number or a schedule (``lp.linear(0.1, 0.01)``, any callable of the iteration); with a schedule anywhere
-    inside, training needs ``callbacks=[lp.callback(objective)]``.
+    weight is a number or a schedule (``lp.linear(0.1, 0.01)``, any callable of the iteration), which is called
+    once per round.
 
     Parameters
     ----------

@@ -90,8 +90,7 @@ class SPSA(_Numerical):
 
     the mean of ``evaluations``/2 draws. The draws are a function of (seed, iteration, query's index in the data set,
     draw, document's index in its query) alone: the same training grows the same trees at any number of threads; on a
-    cluster, each worker counts its own queries. Hessians are 1. As the draws change with the iteration, training needs
-    ``callbacks=[lp.callback(objective)]``.
+    cluster, each worker counts its own queries. Hessians are 1.
 
     Parameters
     ----------
