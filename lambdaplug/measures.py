@@ -41,6 +41,7 @@ not be whole numbers, with its derivative with respect to each position in ``slo
 import ast
 import difflib
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
@@ -84,6 +85,62 @@ T = TypeVar("T")
 _REGISTRY: dict[str, type["Measure"]] = {}
 
 
+class _Kind(NamedTuple):
+    """What a parameter of a measure may be, in words and in code."""
+
+    expected: str
+    admits: Callable[[Any], bool]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max  # false for NaN, too
+
+
+def _is_series(value: object) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1 and value.dtype.kind in "buif" and bool(np.isfinite(value).all())
+    listed = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    return listed and all(_is_number(x.item() if isinstance(x, np.generic) else x) for x in value)  # type: ignore[attr-defined]
+
+
+def _is_gain(value: object) -> bool:
+    return value in ("exp2", "linear") if isinstance(value, str) else callable(value) or _is_series(value)
+
+
+def _is_discount(value: object) -> bool:
+    return value == "log2" if isinstance(value, str) else callable(value) or _is_series(value)
+
+
+def _or_none(admits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or admits(value)
+
+
+_CUTOFF = int | None
+
+# By the type that a parameter is declared with; parameters of other types look after themselves.
+_KINDS: dict[Any, _Kind] = {
+    _CUTOFF: _Kind(
+        "an integer >= 1 (and < 2**31), or None for all ranks",
+        _or_none(lambda value: isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**31),
+    ),
+    float: _Kind("a finite number", _is_number),
+    float | None: _Kind("a finite number, or None", _or_none(_is_number)),
+    bool: _Kind("True or False", lambda value: isinstance(value, int) and value in (0, 1)),
+    Gain: _Kind("'exp2', 'linear', a sequence of finite numbers or a callable", _is_gain),
+    Gain | None: _Kind("'exp2', 'linear', a sequence of finite numbers, a callable or None", _or_none(_is_gain)),
+    Discount: _Kind("'log2', a sequence of finite numbers or a callable", _is_discount),
+}
+
+
+def _shown(value: object) -> str:
+    """What was given, on one line, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # an integer of thousands of digits, a list within itself: Python's, or the user's own
+        return f"a value of type {type(value).__name__} that cannot be printed"
+    return text if len(text) <= 100 else f"{text[:60]}...{text[-20:]}"
+
+
 class Prepared(NamedTuple):
     """What a measure needs to know about one label source; computed once a data set."""
 
@@ -118,14 +175,15 @@ class Measure:
             _REGISTRY[cls.name] = cls
 
     def __post_init__(self) -> None:
-        k = self.cutoff
-        if k is not None and (isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1):
-            raise LambdaplugError(f"{self.name}: k must be a whole number from 1 on, or None for all ranks; got {k!r}.")
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.generic):
-                object.__setattr__(self, field.name, value.item())
-            elif not isinstance(value, str) and isinstance(value, (Sequence, np.ndarray)):
+                value = value.item()
+                object.__setattr__(self, field.name, value)
+            kind = _KINDS.get(_CUTOFF if field.name == "k" else field.type)
+            if kind is not None and not kind.admits(value):
+                raise LambdaplugError(f"{self.name}: {field.name} must be {kind.expected}; got {_shown(value)}.")
+            if not isinstance(value, str) and isinstance(value, (Sequence, np.ndarray)):
                 object.__setattr__(self, field.name, tuple(float(x) for x in value))
 
     @property
@@ -1147,28 +1205,28 @@ def as_measure(measure: str | Measure) -> Measure:
     if isinstance(measure, Measure):
         return measure
     if not isinstance(measure, str):
-        raise LambdaplugError(f"expected a measure or its name such as 'ndcg@10', got {measure!r}.")
+        raise LambdaplugError(f"expected a measure or its name such as 'ndcg@10', got {_shown(measure)}.")
     found = _TEXT.fullmatch(measure.strip())
     name = found["name"].lower() if found else measure.strip().lower()
     if found is None or name not in _REGISTRY:
         near = difflib.get_close_matches(name, _REGISTRY, n=1, cutoff=0.0)
         hint = f" The nearest is {near[0]!r}." if near else ""
         raise LambdaplugError(
-            f"no measure {measure!r}.{hint} There are: {', '.join(sorted(_REGISTRY))}; "
+            f"no measure {_shown(measure)}.{hint} There are: {', '.join(sorted(_REGISTRY))}; "
             "a cut-off follows as in 'ndcg@10', parameters as in 'rbp(p=0.8)'."
         )
     keywords = _keywords(measure, found["arguments"])
     cuts = [k for k in (found["k"], found["k_last"]) if k is not None]
     if len(cuts) + ("k" in keywords) > 1:
-        raise LambdaplugError(f"{measure!r} has two cut-offs: write one, as in 'ndcg@10'.")
+        raise LambdaplugError(f"{_shown(measure)} has two cut-offs: write one, as in 'ndcg@10'.")
     if cuts:
-        keywords["k"] = int(cuts[0])
+        keywords["k"] = int(cuts[0]) if len(cuts[0]) < 20 else cuts[0]  # Python converts no thousands of digits
     kind = _REGISTRY[name]
     known = [field.name for field in fields(kind)]
     for key in keywords:
         if key not in known:
             what = "no cut-off" if key == "k" else f"no parameter {key!r}"
-            raise LambdaplugError(f"{measure!r}: {name} has {what}; it takes {', '.join(known) or 'none'}.")
+            raise LambdaplugError(f"{_shown(measure)}: {name} has {what}; it takes {', '.join(known) or 'none'}.")
     return kind(**keywords)
 
 
@@ -1176,11 +1234,13 @@ def _keywords(text: str, arguments: str | None) -> dict[str, Any]:
     try:
         call = ast.parse(f"f({arguments or ''})", mode="eval").body
         if isinstance(call, ast.Call) and not call.args and all(keyword.arg for keyword in call.keywords):
-            return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
-    except (SyntaxError, ValueError):
+            found = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+            if len(found) == len(call.keywords):
+                return found
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):  # the last two: nested too deep
         pass
     raise LambdaplugError(
-        f"cannot read the parameters of {text!r}: write them as in 'rbp(p=0.8)' or \"ndcg@10(gain='linear')\"; "
+        f"cannot read the parameters of {_shown(text)}: write them as in 'rbp(p=0.8)' or \"ndcg@10(gain='linear')\"; "
         "a callable has no text, pass the measure itself."
     )
 

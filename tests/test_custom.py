@@ -626,7 +626,7 @@ def unassigned():
         (("x", revenue), {"rows": revenue}, "rows= must return one array, .upper, lower. or .upper, lower, scale."),
         (("x", revenue), {"rows": lambda labels: labels[1:]}, "one entry a document"),
         (("x", revenue), {"rows": lambda labels: helper(labels) * labels}, "Numba cannot compile <lambda>"),
-        (("x", revenue), {"k": 0}, "k must be a whole number from 1 on"),
+        (("x", revenue), {"k": 0}, "k must be an integer >= 1"),
         (("x y", revenue), {}, "name without spaces"),
         (("", revenue), {}, "name without spaces"),
         (("ndcg@10", revenue), {}, "'ndcg@10' is a measure of lambdaplug's"),

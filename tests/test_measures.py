@@ -1,5 +1,6 @@
 """Measures: values, swap deltas, text, and what they refuse."""
 
+import dataclasses
 import pickle
 import re
 from pathlib import Path
@@ -82,7 +83,24 @@ def test_text_is_read_kindly():
     [
         ("ndgc@10", "nearest is 'ndcg'.*bpref, cndcg"),
         ("mpa", "nearest is 'map'"),
-        ("ndcg@0", "k must be a whole number from 1 on"),
+        ("ndcg@0", "k must be an integer >= 1"),
+        ("ndcg@" + "9" * 5000, r"k must be an integer >= 1 .*got '999.{60,80}9'\."),
+        ("p@" + "9" * 400, "k must be an integer >= 1"),
+        ("ndcg(k=" + "9" * 5000 + ")", "cannot read the parameters of 'ndcg.{60,90}'"),
+        ("ndcg(k=True)", "k must be an integer >= 1 .* got True"),
+        ("map(relevant=" + "(" * 5000 + ")" * 5000 + ")", "cannot read the parameters"),
+        ("map(relevant=" + "-" * 100_000 + "1)", "cannot read the parameters"),
+        ("map(relevant=" + "[" * 150 + "]" * 150 + ")", "relevant must be a finite number; got"),
+        ("map(relevant={[]: 1})", "cannot read the parameters"),
+        ("rbp(p=0.8,p=0.5)", "cannot read the parameters"),
+        ("rbp(p='x')", "rbp: p must be a finite number; got 'x'"),
+        ("map(relevant=None)", "map: relevant must be a finite number; got None"),
+        ("map(relevant=1e999)", "relevant must be a finite number; got inf"),
+        ("err(max_label='4')", "max_label must be a finite number, or None; got '4'"),
+        ("mrr(gains_only='no')", "gains_only must be True or False; got 'no'"),
+        ("ndcg(gain={0:1})", "gain must be 'exp2', 'linear', a sequence"),
+        ("ndcg(gain=(0,'1'))", "gain must be 'exp2', 'linear', a sequence"),
+        ("dcg(discount=b'log2')", "discount must be 'log2', a sequence"),
         ("bpref@5", "bpref has no cut-off"),
         ("map(p=3)", "no parameter 'p'"),
         ("rbp(0.8)", "cannot read the parameters"),
@@ -97,6 +115,17 @@ def test_text_is_read_kindly():
 def test_an_unreadable_measure_says_what_to_write(text, message):
     with pytest.raises(lp.LambdaplugError, match=message):
         as_measure(text)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in registered().values() if dataclasses.fields(kind)])
+def test_every_parameter_of_every_measure_is_checked(kind):
+    itself = []
+    itself.append(itself)
+    values = [10**5000, itself, float("nan"), np.float32("inf"), "x", b"1", {}, object(), [None], np.eye(2), 1j]
+    for field in dataclasses.fields(kind):
+        for wrong in values:
+            with pytest.raises(lp.LambdaplugError, match=rf"{kind.name}: {field.name} must be"):
+                kind(**{**({"k": 3} if hasattr(kind, "k") else {}), field.name: wrong})
 
 
 def value(measure, labels):

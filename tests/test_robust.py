@@ -523,3 +523,27 @@ def test_a_read_only_installation_without_a_home(tmp_path):
     finally:
         for folder in folders:
             folder.chmod(stat.S_IRWXU)
+
+
+def test_numba_switched_off_is_said_at_the_first_kernel():
+    program = """
+import lambdaplug as lp
+
+def top(labels):
+    return labels[0]
+
+for call in (
+    lambda: lp.evaluate("ndcg", [1, 0], [0.0, 1.0], [2]),
+    lambda: lp.LambdaRank("map").gradients([0.0, 0.0], [0, 1], [2]),
+    lambda: lp.custom("top", top),
+):
+    try:
+        call()
+    except lp.LambdaplugError as error:
+        assert "Unset NUMBA_DISABLE_JIT" in str(error), error
+    else:
+        raise AssertionError
+"""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

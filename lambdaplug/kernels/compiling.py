@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from numba import njit, types
+from numba import config, njit, types
 from numba.core import cgutils, event
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, register_jitable
@@ -82,6 +82,7 @@ def try_compiling(
 
     Returns Numba's type of its result, which may be the state of another function, or must be a number's.
     """
+    _require_compiler()
     labels = types.Array(types.float64, 1, "C", readonly=True)
     signature = (labels, *[types.intp] * ranks, *([] if state is None else [state]))
     try:
@@ -103,6 +104,15 @@ def try_compiling(
     return result
 
 
+def _require_compiler() -> None:
+    if config.DISABLE_JIT:
+        raise LambdaplugError(
+            "NUMBA_DISABLE_JIT is set, and Numba compiles nothing: kernels have instructions inside that plain Python cannot "
+            "run. Unset NUMBA_DISABLE_JIT (or set numba.config.DISABLE_JIT = 0) before importing lambdaplug. To step "
+            "through a function of your own for lp.custom, call it with an array of labels."
+        )
+
+
 def compile_kernel(function: F, *, fastmath: set[str] | bool = False) -> F:
     """Compile with the options every kernel shares.
 
@@ -110,6 +120,7 @@ def compile_kernel(function: F, *, fastmath: set[str] | bool = False) -> F:
     nothing calls kernels from C, and compiling that entry takes milliseconds per argument. The next process finds the
     compiled code on disk, unless a function of the user's is inside: the cache would not notice when that is edited.
     """
+    _require_compiler()
     kernel = njit(nogil=True, error_model="numpy", fastmath=fastmath, no_cfunc_wrapper=True)(function)
     add_cache(kernel)
     return cast(F, kernel)
