@@ -8,13 +8,15 @@ import functools
 import gc
 import hashlib
 import inspect
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from numba import config, njit, types
 from numba.core import cgutils
+from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, register_jitable
 from numba.np.arrayobj import populate_array
@@ -23,6 +25,7 @@ from ..errors import LambdaplugError
 
 __all__ = [
     "REDUCE",
+    "Kernels",
     "borrowed",
     "compile_kernel",
     "copied",
@@ -33,6 +36,7 @@ __all__ = [
     "line",
     "load",
     "local_float32",
+    "per_function",
     "reducible",
     "sources_stamp",
     "try_compiling",
@@ -44,6 +48,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # What a vectorised reduction needs, and nothing that would let LLVM assume away NaN and infinity.
 REDUCE = {"reassoc", "contract", "arcp", "nsz"}
+
+# Of functions that only kernels call: no entries for Python and C to compile.
+_INNER: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 @functools.cache
@@ -62,7 +69,10 @@ def inlinable(function: F) -> F:
     """Let kernels call a plain function; it stays an ordinary function everywhere else.
 
     Formulas stay strict inside a kernel whose sums may be reordered: without a word, they would inherit its fastmath.
+    One with a function of the user's inside comes back compiled: Numba never forgets a function that was registered.
     """
+    if _closes(function):
+        return cast(F, njit(fastmath=False, **_INNER)(function))
     register_jitable(fastmath=False)(function)
     return function
 
@@ -73,13 +83,52 @@ def reducible(function: F) -> F:
     return function
 
 
-@functools.cache
 def foreign(function: F, checked: bool) -> F:
-    """The same for a function of the user's; ``checked``: an index beyond the end raises, where it would read what lies there.
+    """The same for a function of the user's; ``checked``: an index beyond the end raises, where it would read what lies there."""
+    return cast(F, njit(fastmath=False, boundscheck=checked, **_INNER)(function))
 
-    It is a copy that kernels call, as both forms of one function may be needed.
-    """
-    return cast(F, register_jitable(fastmath=False, boundscheck=checked)(copied(function)))
+
+class Kernels(dict[Any, Any]):
+    """The kernels with one user's function inside: whoever is to keep them, keeps this."""
+
+    def of(self, function: Callable[..., Any]) -> None:
+        """Keep the kernels made of this closure around the function.
+
+        The closure itself must not hold them: they hold it, and Numba holds what a kernel was compiled from as long as
+        the kernel lives.
+        """
+        function.__dict__["kernels"] = weakref.ref(self)
+
+
+def per_function(factory: F) -> F:
+    """``functools.cache`` for a factory of kernels; those of a closure that has a keeper live as long as that does."""
+    always = functools.cache(factory)
+
+    @functools.wraps(factory)
+    def cached(*arguments: Any) -> Any:
+        keepers = (one.__dict__["kernels"]() for one in _flat(arguments) if _closes(one) and "kernels" in one.__dict__)
+        kept = next(keepers, None)
+        if kept is None:
+            return always(*arguments)
+        key = factory, arguments
+        if key not in kept:
+            kept.setdefault(key, factory(*arguments))
+        return kept[key]
+
+    return cast(F, cached)
+
+
+def _flat(things: tuple[Any, ...]) -> Iterator[Any]:
+    for thing in things:
+        if isinstance(thing, tuple):
+            yield from _flat(thing)
+        else:
+            yield thing
+
+
+def _closes(thing: object) -> bool:
+    """Whether it is a function of this package's that holds something else, as those around a user's function do."""
+    return inspect.isfunction(thing) and thing.__closure__ is not None and thing.__module__.startswith(f"{PACKAGE}.")
 
 
 def copied(function: F) -> F:
@@ -94,6 +143,8 @@ def copied(function: F) -> F:
 
 def _ours(thing: object) -> bool:
     """Whether ``sources_stamp`` covers it: no function, or a plain one of this package's."""
+    if isinstance(thing, Dispatcher):
+        return False
     if not inspect.isfunction(thing):
         return True
     return thing.__module__.partition(".")[0] == PACKAGE and thing.__closure__ is None
