@@ -5,20 +5,23 @@ same captured values) are made one object when a measure is built, so that measu
 compiled once a process however often they arrive from another one.
 """
 
+import collections
 import enum
 import functools
 import hashlib
 import inspect
+import threading
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import PairDelta, change, copied, foreign, inlinable, try_compiling
+from .kernels import Kernels, PairDelta, change, copied, foreign, inlinable, try_compiling
 from .measures import Array, Gain, Measure, Prepared, as_measure, gains_by
 
 __all__ = ["Custom", "custom"]
@@ -41,12 +44,17 @@ class Custom(Measure):
     k: int | None = None
     normalize: bool = False
 
+    known: ClassVar[dict[str, "_Known"]] = {}  # of the instance
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        known: dict[str, _Known] = {}
         for field in ("function", "delta", "prepared", "rows", "gain"):
             function = getattr(self, field)
             if callable(function):
-                object.__setattr__(self, field, _one_of_equals(function))
+                known[field] = _one_of_equals(function)
+                object.__setattr__(self, field, known[field].function)
+        object.__setattr__(self, "known", known)
 
     def __str__(self) -> str:
         return self.name
@@ -68,11 +76,11 @@ class Custom(Measure):
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
-        return self.rows is not None and _row_count(self.rows) == 1
+        return self.rows is not None and self.known["rows"].once(_row_count) == 1
 
     @property
     def scaled(self) -> bool:  # type: ignore[override]
-        return self.rows is not None and _row_count(self.rows) == 3
+        return self.rows is not None and self.known["rows"].once(_row_count) == 3
 
     def fine(self, discount: Array) -> bool:  # noqa: ARG002
         return not self.symmetric  # one row is kept less its first entry, which float32 holds well enough
@@ -82,23 +90,27 @@ class Custom(Measure):
 
     @property
     def value(self) -> Function:  # type: ignore[override]
-        return _value_of(self.function)
+        return cast(Function, self.known["function"].once(_value_of))
 
     @property
     def norm(self) -> Function:  # type: ignore[override]
-        return _ideal_of(self.function) if self.normalize else _one
+        return self.known["function"].once(_ideal_of) if self.normalize else _one
 
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         return min(k, len(gain))
 
     def swap_rows(self) -> Callable[..., int]:
-        return self.swap if self.rows is None else _swap_rows_of(self.rows)
+        return self.swap if self.rows is None else self.known["rows"].once(_swap_rows_of)
 
     def pair_delta(self, checked: bool = False) -> PairDelta:
         if self.rows is not None:
             return super().pair_delta(checked)
-        pair = _pair_delta(self.function, self.delta, self.prepared, checked)
+        pair: PairDelta
+        if self.delta is None:
+            pair = self.known["function"].once(_swapping)
+        else:
+            pair = self.known["delta"].once(_pair_delta, self.known.get("prepared"), checked)
         return pair._replace(whole=self.k is None)
 
     def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
@@ -277,9 +289,12 @@ def _call(measure: Custom, function: Function, arguments: tuple[Any, ...]) -> An
 # Numba has for a bool, too.
 
 
-@functools.cache
-def _value_of(function: Function) -> Function:
-    call = foreign(function, checked=True)
+def _callable(known: "_Known", checked: bool) -> Function:
+    return foreign(known.function, checked)
+
+
+def _value_of(known: "_Known") -> Function:
+    call = known.once(_callable, True)
 
     def value(gain: Any, discount: Any, k: int) -> float:
         return 1.0 * call(gain) if len(gain) > 0 else 0.0
@@ -291,9 +306,8 @@ def _one(gain: Any, discount: Any, k: int) -> float:
     return 1.0
 
 
-@functools.cache
-def _ideal_of(function: Function) -> Function:
-    call = foreign(function, checked=True)
+def _ideal_of(known: "_Known") -> Function:
+    call = known.once(_callable, True)
 
     def norm(gain: Any, discount: Any, k: int) -> float:
         ideal = 1.0 * call(gain) if len(gain) > 0 else 0.0
@@ -302,11 +316,10 @@ def _ideal_of(function: Function) -> Function:
     return norm
 
 
-@functools.cache
-def _row_count(rows: Function) -> int:
+def _row_count(known: "_Known") -> int:
     """How many arrays a user's ``rows`` returns."""
     with np.errstate(all="ignore"):
-        found = rows(np.ones(1))  # as it was tried before
+        found = known.function(np.ones(1))  # as it was tried before
     return len(found) if isinstance(found, tuple) else 1
 
 
@@ -320,10 +333,9 @@ def _take_row(given: Any, less: float, to: Any) -> None:
             raise ArithmeticError
 
 
-@functools.cache
-def _swap_rows_of(rows: Function) -> Callable[..., int]:
+def _swap_rows_of(known: "_Known") -> Callable[..., int]:
     """A user's ``rows`` as the ``swap`` of a measure."""
-    call = foreign(rows, checked=True)
+    call = known.once(_callable, True)
 
     def one_row(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         given = call(gain)
@@ -348,24 +360,22 @@ def _swap_rows_of(rows: Function) -> Callable[..., int]:
             scale[r] = abs(scale[r])  # as a delta's, its sign does not matter
         return min(k, len(gain))
 
-    return (one_row, two_rows, three_rows)[_row_count(rows) - 1]
+    return (one_row, two_rows, three_rows)[known.once(_row_count) - 1]
 
 
-@functools.cache
-def _pair_delta(function: Function, delta: Function | None, prepare: Function | None, checked: bool) -> PairDelta:
-    if delta is None:
-        return _swapping(foreign(function, checked=True))
-    changed = foreign(delta, checked=checked)
+def _begin_nothing(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> float:
+    return 0.0
+
+
+def _pair_delta(known: "_Known", prepare: "_Known | None", checked: bool) -> PairDelta:
+    changed = known.once(_callable, checked)
     if prepare is None:
-
-        def begin_nothing(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> float:
-            return 0.0
 
         def pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
             return 1.0 * changed(frozen, i, j)
 
-        return PairDelta(begin_nothing, pair)
-    prepared = foreign(prepare, checked=True)
+        return PairDelta(_begin_nothing, pair)
+    prepared = prepare.once(_callable, True)
 
     def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
         return prepared(frozen)
@@ -376,8 +386,9 @@ def _pair_delta(function: Function, delta: Function | None, prepare: Function | 
     return PairDelta(begin, prepared_pair)
 
 
-def _swapping(call: Function) -> PairDelta:
+def _swapping(known: "_Known") -> PairDelta:
     """The delta by doing it: exchange the two labels, measure, put them back."""
+    call = known.once(_callable, True)
 
     def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
         return 1.0 * call(frozen)
@@ -394,31 +405,62 @@ def _swapping(call: Function) -> PairDelta:
 # --- equal functions ---------------------------------------------------------------------------------------------
 
 CONSTANT_MODULES = {"builtins", "cmath", "math", "numba", "numpy", "operator", "scipy"}
-_KNOWN: dict[bytes, Function] = {}
-_HELD: dict[int, Any] = {}  # everything taken by its id, which is nobody else's while it lives
 
 
-def _one_of_equals(function: Function) -> Function:
+class _Known:
+    """A function, and what was made and compiled of it; it lives as long as a measure has it, or it is a recent one."""
+
+    def __init__(self, function: Function, held: list[Any]) -> None:
+        self.function = function
+        self.held = held  # what its description takes by an id, which is nobody else's while it lives
+        self.made: dict[Any, Any] = {}
+        self.kernels = Kernels()
+
+    def once(self, make: Callable[..., Any], *more: Any) -> Any:
+        """``make(self, *more)``, the first time."""
+        key = make, *more
+        if key not in self.made:
+            made = make(self, *more)
+            for one in made if isinstance(made, tuple) else (made,):
+                if isinstance(one, types.FunctionType):
+                    self.kernels.of(one)
+            self.made.setdefault(key, made)
+        return self.made[key]
+
+
+_KNOWN: "weakref.WeakValueDictionary[bytes, _Known]" = weakref.WeakValueDictionary()
+_LIVING: "weakref.WeakSet[_Known]" = weakref.WeakSet()
+_RECENT: "collections.deque[_Known]" = collections.deque(maxlen=64)  # a measure defined anew need not compile anew
+_TURN = threading.Lock()
+
+
+def _one_of_equals(function: Function) -> _Known:
     """The first function seen that is equal to this one, by its code and everything it refers to."""
-    digest = digest_of(function)
-    found = _KNOWN.get(digest)
-    if found is None or (found is not function and digest_of(found) != digest):  # it refers to what has changed since
-        if isinstance(function, types.FunctionType) and id(function) in _HELD:
-            # Something that it refers to has changed, and what was compiled for it has not: a new function from now on.
-            function = copied(function)
-        found = _KNOWN[digest] = _HELD[id(function)] = function
-    return found
+    held: list[Any] = []
+    digest = digest_of(function, held)
+    with _TURN:
+        found = _KNOWN.get(digest)
+        # The second: it refers to what has changed since.
+        if found is None or (found.function is not function and digest_of(found.function) != digest):
+            if isinstance(function, types.FunctionType) and any(one.function is function for one in _LIVING):
+                # Something that it refers to has changed, and what was compiled for it has not: a new one from now on.
+                function = copied(function)
+            found = _KNOWN[digest] = _Known(function, held)
+            _LIVING.add(found)
+        if found not in _RECENT:
+            _RECENT.append(found)
+        return found
 
 
-def digest_of(thing: Any) -> bytes:
-    """Equal for what computes the same."""
+def digest_of(thing: Any, held: list[Any] | None = None) -> bytes:
+    """Equal for what computes the same. What is told by its id alone is added to ``held``."""
     digest = hashlib.sha256()
-    for piece in _description(thing, []):
+    for piece in _description(thing, [], [] if held is None else held):
         digest.update(f"{len(piece)}:{piece}".encode())
     return digest.digest()
 
 
-def _description(thing: Any, within: list[Any]) -> Iterator[str]:
+def _description(thing: Any, within: list[Any], held: list[Any]) -> Iterator[str]:
     thing = getattr(thing, "py_func", thing)
     kind, deeper = type(thing), [*within, thing]
     yield kind.__name__
@@ -426,30 +468,30 @@ def _description(thing: Any, within: list[Any]) -> Iterator[str]:
         yield "itself"
     elif isinstance(thing, types.FunctionType):
         yield f"{thing.__module__}.{thing.__qualname__}"
-        yield from _description(thing.__code__, deeper)
-        yield from _description((thing.__defaults__, tuple((thing.__kwdefaults__ or {}).items())), deeper)
+        yield from _description(thing.__code__, deeper, held)
+        yield from _description((thing.__defaults__, tuple((thing.__kwdefaults__ or {}).items())), deeper, held)
         for cell in thing.__closure__ or ():
-            yield from _description(_inside(cell), deeper)
-        yield from _described(thing.__globals__, _names(thing.__code__), deeper)
+            yield from _description(_inside(cell), deeper, held)
+        yield from _described(thing.__globals__, _names(thing.__code__), deeper, held)
     elif isinstance(thing, types.CodeType):
         yield thing.co_code.hex()
-        yield from _description((thing.co_names, thing.co_varnames, thing.co_freevars, thing.co_consts), within)
+        yield from _description((thing.co_names, thing.co_varnames, thing.co_freevars, thing.co_consts), within, held)
     elif isinstance(thing, types.ModuleType):
         yield thing.__name__
     elif isinstance(thing, enum.Enum):
-        yield from _description((kind, thing.name, thing.value), deeper)
+        yield from _description((kind, thing.name, thing.value), deeper, held)
     elif isinstance(thing, (tuple, list)):
         if kind not in (tuple, list):
-            yield from _description(kind, deeper)
+            yield from _description(kind, deeper, held)
         yield str(len(thing))
         for part in thing:
-            yield from _description(part, deeper)
+            yield from _description(part, deeper, held)
     elif kind is dict:
-        yield from _description(tuple(thing.items()), deeper)
+        yield from _description(tuple(thing.items()), deeper, held)
     elif kind in (set, frozenset):
-        yield from sorted(repr(list(_description(part, deeper))) for part in thing)
+        yield from sorted(repr(list(_description(part, deeper, held))) for part in thing)
     elif kind is slice:
-        yield from _description((thing.start, thing.stop, thing.step), deeper)
+        yield from _description((thing.start, thing.stop, thing.step), deeper, held)
     elif isinstance(thing, np.ndarray) and thing.dtype != object:
         yield f"{thing.dtype}{thing.shape}{hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()}"
     elif thing is None or isinstance(thing, (bool, int, float, complex, str, bytes, range, np.generic)):
@@ -457,16 +499,16 @@ def _description(thing: Any, within: list[Any]) -> Iterator[str]:
     elif isinstance(thing, enum.EnumMeta):
         yield f"{thing.__module__}.{thing.__qualname__}"
         members: dict[str, enum.Enum] = dict(thing.__members__)
-        yield from _description([(name, member.value) for name, member in members.items()], deeper)
+        yield from _description([(name, member.value) for name, member in members.items()], deeper, held)
     elif kind is functools.partial:
-        yield from _description((thing.func, thing.args, thing.keywords), deeper)
+        yield from _description((thing.func, thing.args, thing.keywords), deeper, held)
     elif isinstance(thing, types.MethodType):
-        yield from _description((thing.__func__, thing.__self__), deeper)
+        yield from _description((thing.__func__, thing.__self__), deeper, held)
     elif isinstance(thing, (types.BuiltinFunctionType, types.MethodWrapperType)):
         yield f"{getattr(thing, '__module__', '')}.{thing.__name__}"
-        yield from _description(thing.__self__, deeper)
+        yield from _description(thing.__self__, deeper, held)
     else:
-        _HELD[id(thing)] = thing
+        held.append(thing)
         yield f"this one {id(thing)}"
 
 
@@ -477,16 +519,16 @@ def _inside(cell: types.CellType) -> Any:
         return cell
 
 
-def _described(things: dict[str, Any], names: list[str], within: list[Any]) -> Iterator[str]:
+def _described(things: dict[str, Any], names: list[str], within: list[Any], held: list[Any]) -> Iterator[str]:
     """What these names mean; in modules of the user's, too, whose variables may change."""
     for name in names:
         if name in things:
             thing = things[name]
             yield name
-            yield from _description(thing, within)
+            yield from _description(thing, within, held)
             theirs = isinstance(thing, types.ModuleType) and thing.__name__.partition(".")[0] not in CONSTANT_MODULES
             if theirs and not any(thing is outer for outer in within):
-                yield from _described(vars(thing), names, [*within, thing])
+                yield from _described(vars(thing), names, [*within, thing], held)
 
 
 def _names(code: types.CodeType) -> list[str]:

@@ -1,14 +1,17 @@
 """Measures of the user's own: values, deltas, what they refuse, and their way into other processes."""
 
+import collections
 import copy
 import dataclasses
 import enum
 import functools
+import gc
 import os
 import pickle
 import subprocess
 import sys
 import types
+import weakref
 from pathlib import Path
 
 import cloudpickle
@@ -840,3 +843,34 @@ def test_numerical_gradients_say_what_is_wrong_with_a_value(kind):
     scores, labels, group = [0.3, 0.2, 0.1, 0.2, 0.1], [1, 0, 1, 2, 0], [3, 2]
     with pytest.raises(lp.LambdaplugError, match="the measure of query 1 is not finite"):
         kind(lp.custom("inverse", inverse), c=1.0).gradients(scores, labels, group)
+
+
+def closure(number):
+    def value(labels):
+        return labels[0] * number
+
+    def delta(labels, i, j):
+        return (labels[i] - labels[j]) * number if i == 0 else 0.0
+
+    return lp.custom(f"top{number}", value, delta=delta), weakref.ref(value), weakref.ref(delta)
+
+
+def test_functions_are_freed_with_their_measures(monkeypatch):
+    monkeypatch.setattr(sys.modules["lambdaplug.custom"], "_RECENT", collections.deque(maxlen=1))
+    scores, labels, group = [0.0, 1.0, 2.0], [2, 0, 1], [3]
+    seen = []
+    for number in range(3):
+        measure, *functions = closure(number)
+        assert lp.evaluate(measure, labels, scores, group) == {f"top{number}": number}
+        gradient, _ = lp.LambdaRank(measure).gradients(scores, labels, group)
+        assert np.any(gradient != 0) == (number > 0)
+        seen += functions
+    kept = closure(7)[0]
+    again = closure(7)[0]
+    assert again == kept  # one function, however often it is defined
+    del measure, again
+    gc.collect()
+    assert [one() for one in seen] == [None] * 6
+    many = [closure(number)[1] for number in range(100, 110)]
+    gc.collect()
+    assert sum(one() is not None for one in many) <= 1  # the recent one
