@@ -43,12 +43,12 @@ PARAMETERS = {
 
 
 @contextlib.contextmanager
-def two_workers():
+def cluster_of(count):
     quiet = {"distributed.worker.memory.terminate": False}
     with (
         dask.config.set(quiet),
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+            n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
         ) as cluster,
         Client(cluster) as found,
     ):
@@ -57,7 +57,7 @@ def two_workers():
 
 @pytest.fixture(scope="module")
 def client():
-    with two_workers() as found:
+    with cluster_of(2) as found:
         yield found
 
 
@@ -559,6 +559,79 @@ def test_an_exception_in_a_worker_ends_the_training(client, spread, host, evalua
     assert set(client.scheduler_info()["workers"]) == workers
 
 
+@pytest.mark.parametrize("host", HOSTS)
+def test_values_that_no_host_trains_with_are_refused_before_the_training(client, spread, host):
+    dX, dy, dq, _, dweight = spread
+    fit = functools.partial(lp.dask.train, client, PARAMETERS[host], objective=lp.LambdaRank("map"), host=host)
+    workers = both(client)
+    rows = [0, len(DATA.labels) - 1]  # one on each worker, whichever the network waits for
+    for row in rows * 2:
+        labels = DATA.labels.astype(float)
+        labels[row] = np.nan
+        without = da.from_array(labels, chunks=dy.chunks)
+        for data, evals in (((dX, without, dq), []), ((dX, dy, dq), [((dX, without, dq), "valid")])):
+            error = within(60, lambda data=data, evals=evals: fit(data=data, evals=evals))
+            assert isinstance(error, lp.LambdaplugError)
+            assert f"y: expected a finite label in every row, and partition {3 if row else 0} has 1 of" in str(error)
+        again = within(60, lambda: fit(data=(dX, dy, dq), num_boost_round=1))
+        assert isinstance(again, dict), again
+    assert both(client) == workers
+    narrow = da.concatenate([dX.blocks[:3], dX.blocks[3].map_blocks(lambda part: part[:, :4])])
+    with pytest.raises(
+        lp.LambdaplugError, match=r"X: expected the same number of columns everywhere, got 5 in .* and 4"
+    ):
+        fit(data=(narrow, dy, dq))
+    if host == "lightgbm":
+        ranker = lp.DaskLGBMRanker(objective=lp.LambdaRank("map"), client=client)
+        for weight in (da.where(dq == DATA.qid[-1], np.nan, dweight), -dweight):
+            with pytest.raises(lp.LambdaplugError, match=r"sample_weight: expected finite numbers >= 0, and partition"):
+                ranker.fit(dX, dy, qid=dq, sample_weight=weight)
+        with pytest.raises(lp.LambdaplugError, match="group: expected the number of documents"):
+            ranker.fit(dX, dy, group=dq + 0.5)
+
+
+class Early(lp.LambdaRank):
+    """Raises or kills on some of the workers, after the last they do together and before LightGBM's network is there."""
+
+    def __init__(self, workers, dies=False):
+        super().__init__("map")
+        self.__dict__.update(workers=workers, dies=dies)
+
+    def __deepcopy__(self, memo):
+        with contextlib.suppress(ValueError):  # not on a worker
+            here = get_worker().address
+            if here in self.workers and self.dies:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if here in self.workers:
+                raise ZeroDivisionError(f"too early on {here}")
+        return self
+
+
+def test_a_worker_that_fails_before_the_network_stands_ends_the_training():
+    with cluster_of(3) as client:
+        client.wait_for_workers(3, timeout=60)
+        workers = sorted(client.scheduler_info()["workers"])
+        parts = []
+        for thing in lp.dask.partition_by_query(DATA.X, DATA.labels, DATA.qid, npartitions=3):
+            held = [client.persist(thing.blocks[i], workers=[worker]) for i, worker in enumerate(workers)]
+            wait(held)
+            parts.append(da.concatenate(held))
+        fit = functools.partial(
+            lp.dask.train, client, PARAMETERS["lightgbm"], parts, num_boost_round=1, host="lightgbm"
+        )
+        for failing in (workers[:1], workers[1:2], workers[2:], workers[:2]):
+            error = within(60, lambda failing=failing: fit(Early(failing)))
+            assert isinstance(error, (ZeroDivisionError, lp.LambdaplugError))
+            assert any(f"too early on {worker}" in str(error) for worker in failing)
+            again = within(60, lambda: fit("lambdarank"))
+            assert isinstance(again, dict), again
+        assert sorted(client.scheduler_info()["workers"]) == workers
+        error = within(60, lambda: fit(Early(workers[:1], dies=True)))
+        assert f"1 of 3 workers were lost: {workers[0]}" in str(error)
+        for left in workers[1:]:
+            assert client.submit(os.getpid, workers=[left], pure=False).result(timeout=60)
+
+
 class Dies(Fails):
     """Kills one of the workers in its fourth round."""
 
@@ -570,7 +643,7 @@ class Dies(Fails):
 
 
 def test_a_worker_that_is_killed_ends_the_training():
-    with two_workers() as client:
+    with cluster_of(2) as client:
         for host, number in (("xgboost", 0), ("lightgbm", 0), ("lightgbm", 1)):
             workers = both(client)
             killed, left = workers[number], workers[1 - number]

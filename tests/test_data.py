@@ -2,6 +2,8 @@
 
 import gzip
 import os
+import threading
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +153,7 @@ def test_ids_that_would_load_as_one_query_are_refused(tmp_path):
 @pytest.fixture
 def small_chunks(monkeypatch):
     monkeypatch.setattr(module, "CHUNK_BYTES", 300)
+    monkeypatch.setattr(module, "PROBE_BYTES", 60)
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -196,7 +199,7 @@ def test_chunks_threads_and_scikit_learn_agree(tmp_path):
         ("1 qid:9 1:2x", "expected a number as the feature's value; got '1:2x'"),
         ("1 qid:9 1: 2:2", "expected a number as the feature's value; got '1:'"),
         ("1 qid:9 1:1e", "expected a number as the feature's value; got '1:1e'"),
-        ("1 qid:9 200000:1", "expected feature ids up to 100000, unless features= says more; got 200000"),
+        ("1 qid:9 200000:1", "expected feature ids up to max_features=10000; got 200000. .* pass max_features=200000"),
         ("1 qid:0 1:1", "qid 0 comes again after other queries.*sort=True"),
     ],
 )
@@ -241,8 +244,61 @@ def test_what_cannot_be_read_is_refused(tmp_path):
         load_letor(tmp_path, "mars")
     with pytest.raises(lp.LambdaplugError, match=r"layout 'mslr' expects Fold2/train.txt \(or .gz\) in"):
         load_letor(tmp_path, "mslr", fold=2)
-    with pytest.raises(lp.LambdaplugError, match="features must be a whole number"):
+    with pytest.raises(lp.LambdaplugError, match="features must be an integer >= 1, or None; got 0"):
         load_letor(path, features=0)
+    for wrong in (0, None, 2.5, True):
+        with pytest.raises(lp.LambdaplugError, match=f"max_features must be an integer >= 1; got {wrong}"):
+            load_letor(path, max_features=wrong)
+    with pytest.raises(
+        lp.LambdaplugError, match=r"line 1: expected feature ids up to max_features=2; got 3\. If it is"
+    ):
+        load_letor(path, max_features=2)
+    assert load_letor(path, features=3, max_features=2).X.shape == load_letor(path, max_features=3).X.shape == (1, 3)
+
+
+def test_memory_is_in_proportion_to_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK_BYTES", 1 << 18)
+    rows = 100_000
+    path = write(tmp_path / "a.txt", "".join(f"{i % 3} qid:{i // 20} 1:{i % 10} 2:{i % 7}\n" for i in range(rows)))
+    load_letor(write(tmp_path / "b.txt", "1 qid:1 1:1\n"))  # compiled
+    tracemalloc.start()
+    try:
+        assert load_letor(path).X.shape == (rows, 2)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * path.stat().st_size
+
+
+def through(pipe, content):
+    """Written by somebody else, one byte first."""
+
+    def written():
+        with open(pipe, "wb", buffering=0) as stream:
+            stream.write(content[:1])
+            stream.write(content[1:])
+
+    writer = threading.Thread(target=written, daemon=True)
+    writer.start()
+    return writer
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes by name")
+def test_pipes_are_read(tmp_path, monkeypatch):
+    content = "".join(f"{i % 3} qid:{i // 5} 1:{i} {2 + i % 9}:0.5\n" for i in range(1000)).encode()
+    file, pipe = tmp_path / "a.txt", tmp_path / "pipe"
+    file.write_bytes(content)
+    os.mkfifo(pipe)
+    for sent in (content, gzip.compress(content)):
+        writer = through(pipe, sent)
+        same(load_letor(pipe, progress=True), load_letor(file))
+        writer.join(10)
+    through(pipe, b"1 qid:a 1:1\n2 qid:b 1:2\n")
+    assert load_letor(pipe).query_ids.tolist() == ["a", "b"]
+    monkeypatch.setattr(module, "CHUNK_BYTES", 300)
+    through(pipe, b"1 qid:1 1:1\n" * 200 + b"2 qid:b 1:2\n")
+    with pytest.raises(lp.LambdaplugError, match=r"pipe twice\. Write it to a file first"):
+        load_letor(pipe)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -1,6 +1,7 @@
 """LETOR text, which is SVMLight with query ids: ``label qid:7 1:0.5 2:0.25 # comment``, one document a line."""
 
 import gzip
+import io
 import os
 import re
 import threading
@@ -35,7 +36,7 @@ CHUNK_BYTES = 1 << 24
 LARGE_BYTES = 50 << 20  # from here on a progress bar is worth its lines
 QUERY_ID = re.compile(rb"^([^#\n]*?[ \t])qid:([^\s#]+)", re.MULTILINE | re.IGNORECASE)
 WHOLE = re.compile(rb"-?[0-9]{1,18}")
-MOST_FEATURES = 100_000  # a larger id is a mistake more often than a feature: the table has a column for each
+PROBE_BYTES = 1 << 16  # of the first chunk: how wide its table is to be
 
 
 class LetorParts(NamedTuple):
@@ -77,6 +78,7 @@ def load_letor(
     fold: int = 1,
     *,
     features: int | None = None,
+    max_features: int = 10_000,
     missing: float = 0.0,
     sort: bool = False,
     progress: bool | None = None,
@@ -90,6 +92,7 @@ def load_letor(
     fold: int = 1,
     *,
     features: int | None = None,
+    max_features: int = 10_000,
     missing: float = 0.0,
     sort: bool = False,
     progress: bool | None = None,
@@ -102,6 +105,7 @@ def load_letor(
     fold: int = 1,
     *,
     features: int | None = None,
+    max_features: int = 10_000,
     missing: float = 0.0,
     sort: bool = False,
     progress: bool | None = None,
@@ -109,11 +113,12 @@ def load_letor(
     """Read LETOR / SVMLight text with query ids, gzipped or not; several files are read as one after the other.
 
     The features become the columns of a dense float32 table, feature id 1 the first. There are as many as the widest
-    line has, or ``features``. A feature that a line leaves out is ``missing`` (0 as in LETOR; NaN if you say so); a
-    number beyond float32 becomes its largest one. Query ids are whole numbers; where one is not (``qid:WT04-170``), all are
+    line has, or ``features``. The table has a column for every id up to the largest, so that one above ``max_features``
+    is refused: a mistake more often than a feature. A feature that a line leaves out is ``missing`` (0 as in LETOR; NaN
+    if you say so); a number beyond float32 becomes its largest one. Query ids are whole numbers; where one is not (``qid:WT04-170``), all are
     kept as text. Comments are dropped. The lines of a query must stand together:
     ``sort`` brings them together, queries in the order of their first lines. ``progress`` shows a bar (None: where the
-    files are large and tqdm is installed).
+    files are large and tqdm is installed). A path may also be a pipe, such as ``/dev/stdin``.
 
     ``layout`` names a known data set in a folder: its train, validation and test part are returned. ``"mslr"``
     (MSLR-WEB10K and 30K) and ``"mq"`` (MQ2007, MQ2008) have folds 1 to 5, ``"yahoo"`` sets 1 and 2 (also by ``fold``),
@@ -126,13 +131,16 @@ def load_letor(
     >>> data.X.shape, data.labels.tolist(), data.group.tolist(), data.query_ids.tolist()
     ((3, 3), [2.0, 0.0, 1.0], [2, 1], [10, 11])
     """
-    if features is not None and (isinstance(features, bool) or not isinstance(features, int) or features < 1):
-        raise LambdaplugError(f"load_letor: features must be a whole number from 1 on, or None; got {features!r}.")
+    for name, value in (("features", features), ("max_features", max_features)):
+        if (name, value) != ("features", None) and not (type(value) is int and value >= 1):
+            optional = ", or None" if name == "features" else ""
+            raise LambdaplugError(f"load_letor: {name} must be an integer >= 1{optional}; got {value!r}.")
+    columns = _Columns(features, max_features, missing)
     if layout is None:
         paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         if not paths:
             raise LambdaplugError("load_letor: expected the path of a file, or several; got none.")
-        return _load([Path(one) for one in paths], features, missing, sort, progress)
+        return _load([Path(one) for one in paths], columns, sort, progress)
     if layout not in LAYOUTS:
         raise LambdaplugError(f"load_letor: no layout {layout!r}. There are: {', '.join(LAYOUTS)}.")
     if not isinstance(path, (str, os.PathLike)):
@@ -142,7 +150,8 @@ def load_letor(
         _find(Path(path), patterns, fold, layout, needed)
         for patterns, needed in ((known.train, True), (known.valid, known.must_validate), (known.test, True))
     ]
-    parts = [file and _load([file], features or known.features, missing, sort, progress) for file in files]
+    columns = columns._replace(features=features or known.features)
+    parts = [file and _load([file], columns, sort, progress) for file in files]
     return LetorParts(*parts)  # type: ignore[arg-type]
 
 
@@ -155,6 +164,14 @@ def _find(folder: Path, patterns: Sequence[str], fold: int, layout: str, needed:
     if not needed:
         return None
     raise LambdaplugError(f"load_letor: layout {layout!r} expects {' or '.join(names)} (or .gz) in {folder}.")
+
+
+class _Columns(NamedTuple):
+    """Which columns the table has, and what stands where a line has nothing."""
+
+    features: int | None  # None: as many as the widest line has
+    most: int
+    missing: float
 
 
 class _Chunk(NamedTuple):
@@ -174,6 +191,17 @@ class _Table(NamedTuple):
     named: bool  # qid counts the reader's names
 
 
+class _Begun(io.RawIOBase):
+    """A stream whose first bytes were read already; it is read in pieces at least as long."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head, self._rest = head, rest
+
+    def read(self, size: int = -1) -> bytes:
+        head, self._head = self._head, b""
+        return head + self._rest.read(size - len(head)) if head else self._rest.read(size)
+
+
 class _Reader:
     """Hands out the files' text in whole lines; threads take turns."""
 
@@ -184,7 +212,7 @@ class _Reader:
         self._raw: IO[bytes] | None = None
         self._text: IO[bytes] | None = None
         self._number, self._line, self._rest, self._seen = 0, 1, b"", 0
-        self.width = 64  # columns that the next chunk's table begins with
+        self.width = 0  # the widest line so far
         self.failed = False
         self._names: dict[bytes, int] = {}  # of queries whose ids are no numbers
 
@@ -229,9 +257,9 @@ class _Reader:
             raw = open(path, "rb")  # noqa: SIM115
         except OSError as error:
             raise LambdaplugError(f"load_letor: cannot open {path}: {error.strerror}.") from None
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        return raw, cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if packed else raw
+        head = raw.read(2)
+        begun = _Begun(head, raw)  # and not raw.seek(0), which a pipe does not know
+        return raw, cast(IO[bytes], gzip.GzipFile(fileobj=begun) if head == b"\x1f\x8b" else begun)
 
     def _lines(self) -> bytes:
         if self._raw is None or self._text is None:
@@ -241,8 +269,9 @@ class _Reader:
                 more = self._text.read(CHUNK_BYTES)
             except (OSError, EOFError, zlib.error) as error:
                 raise LambdaplugError(f"load_letor: {self._paths[0]} cannot be read: {error}.") from None
-            self._advance(self._raw.tell() - self._seen)
-            self._seen = self._raw.tell()
+            if self._raw.seekable():
+                self._advance(self._raw.tell() - self._seen)
+                self._seen = self._raw.tell()
             text, self._rest = self._rest + more, b""
             if not more:
                 return text + b"\n" if text else b""
@@ -267,30 +296,36 @@ def _bar(paths: Sequence[Path], progress: bool | None) -> Any:
     return tqdm(total=size, unit="B", unit_scale=True, desc="load_letor", disable=quiet)
 
 
-def _load(paths: list[Path], features: int | None, missing: float, sort: bool, progress: bool | None) -> RankingData:
+def _load(paths: list[Path], columns: _Columns, sort: bool, progress: bool | None) -> RankingData:
     bar = _bar(paths, progress)
     try:
         reader = _Reader(paths, bar.update if bar is not None else lambda _: None)
-        pieces = _pieces(reader, features, missing, named=False)
+        pieces = _pieces(reader, columns, named=False)
     finally:
         if bar is not None:
             bar.close()
     if reader.names and not all(piece.named or not len(piece.labels) for piece in pieces):
         # Every id is a text, then: the numbers among them are read once more, as they stand.
         pieces.clear()
+        pipes = [path for path in paths if not path.is_file()]
+        if pipes:
+            raise LambdaplugError(
+                f"load_letor: some query ids are numbers and some are not, which takes reading {pipes[0]} twice. Write "
+                "it to a file first."
+            )
         reader = _Reader(paths, lambda _: None)
-        pieces = _pieces(reader, features, missing, named=True)
-    return _joined(pieces, paths, features, sort, reader.names)
+        pieces = _pieces(reader, columns, named=True)
+    return _joined(pieces, paths, columns.features, sort, reader.names)
 
 
-def _pieces(reader: _Reader, features: int | None, missing: float, named: bool) -> list[_Table]:
+def _pieces(reader: _Reader, columns: _Columns, named: bool) -> list[_Table]:
     """All chunks in order; ``named``: query ids are text, also where all of a chunk are numbers."""
     tables: dict[int, _Table] = {}
     faults: dict[int, LambdaplugError] = {}
 
     def work(_: Callable[[], int | None]) -> None:
         while (chunk := reader.next()) is not None:
-            table = _parse(chunk, features, missing, reader, named)
+            table = _parse(chunk, columns, reader, named)
             if isinstance(table, LambdaplugError):
                 faults[chunk.number] = table
                 reader.failed = True
@@ -307,16 +342,20 @@ def _pieces(reader: _Reader, features: int | None, missing: float, named: bool) 
     return [tables.pop(number) for number in sorted(tables)]
 
 
-def _parse(
-    chunk: _Chunk, features: int | None, missing: float, reader: _Reader, named: bool
-) -> "_Table | LambdaplugError":
+def _parse(chunk: _Chunk, columns: _Columns, reader: _Reader, named: bool) -> "_Table | LambdaplugError":
+    features, missing = columns.features, columns.missing
     if named:
         chunk = chunk._replace(text=reader.numbered(chunk.text))
+    probe = chunk.text[: chunk.text.rfind(b"\n", 0, PROBE_BYTES) + 1]
+    if not features and not reader.width and 0 < len(probe) < len(chunk.text):
+        first = _parse(chunk._replace(text=probe), columns, reader, named=False)
+        if isinstance(first, LambdaplugError):
+            return first
     text = np.frombuffer(chunk.text, dtype=np.uint8)
     lines = chunk.text.count(b"\n")
     labels, qid = np.empty(lines, dtype=np.float32), np.empty(lines, dtype=np.int64)
     numbers = np.empty(lines, dtype=np.int64)
-    X = np.empty((lines, features or reader.width), dtype=np.float32)
+    X = np.empty((lines, features or max(reader.width, 1)), dtype=np.float32)
     at, row, line, widest = 0, 0, chunk.line, 0
     while True:
         status, at, row, line, wide = letor_kernel()(
@@ -325,17 +364,20 @@ def _parse(
         widest = max(widest, wide)
         if status != LETOR_WIDER:
             break
-        if features is not None or wide > MOST_FEATURES:
-            limit = f"features={features}" if features is not None else f"{MOST_FEATURES}, unless features= says more"
-            return LambdaplugError(f"{chunk.file}, line {line}: expected feature ids up to {limit}; got {wide}.")
+        if features is not None:
+            return LambdaplugError(f"{chunk.file}, line {line}: expected feature ids up to {features=}; got {wide}.")
+        if wide > columns.most:
+            return LambdaplugError(
+                f"{chunk.file}, line {line}: expected feature ids up to max_features={columns.most}; got {wide}. If it is "
+                f"meant, pass max_features={wide}: the table has a column for every id up to the largest."
+            )
         old = X
-        width = max(reader.width, min(max(wide, 2 * X.shape[1]), MOST_FEATURES))
-        reader.width = width  # which another thread may change at once
-        X = np.empty((lines, width), dtype=np.float32)
+        X = np.empty((lines, min(max(wide, X.shape[1] * 5 // 4), columns.most)), dtype=np.float32)
         X[:row, : old.shape[1]] = old[:row]
         X[:row, old.shape[1] :] = missing
+    reader.width = max(reader.width, widest)  # which another thread may change at once
     if status == LETOR_QUERY and not named:
-        return _parse(chunk, features, missing, reader, named=True)
+        return _parse(chunk, columns, reader, named=True)
     if status:
         word = chunk.text[at : at + 200].split(b"\n")[0].split()
         got = repr(word[0].decode("utf-8", "replace")[:40]) if word else "the end of the line"

@@ -13,7 +13,7 @@ from ..evaluation import Metric
 from ..measures import Measure
 from ..objectives import Objective
 from ..objectives.base import MeasureObjective
-from ..queries import Column, Labels
+from ..queries import Column, Labels, group_sizes, vector
 from ..rows import one_a_query, sizes_of
 from .dask_layout import LAY_OUT, is_dask, known, like, parts_of, values_of, whole_rows
 from .recorder import Recorder
@@ -39,7 +39,9 @@ class Look(NamedTuple):
     """One partition, as the worker that holds it sees it."""
 
     rows: int
-    lengths: dict[str, int]  # of what has one value a row
+    columns: int
+    lengths: dict[str, int]  # of what has one value per row
+    wrong: dict[str, int]  # how many values no host can train with
     ids: npt.NDArray[Any]  # the query id of each run of rows; empty where sizes were given
     sizes: npt.NDArray[np.int64]
     top: float  # the highest label
@@ -47,19 +49,21 @@ class Look(NamedTuple):
 
 
 def look(X: Any, y: Any, qid: Any, group: Any, others: dict[str, Any]) -> Look:
-    labels = values_of(y).astype(np.float64)
+    labels = vector(values_of(y), "y")
     lengths = {"y": len(labels), **{name: part.shape[0] for name, part in others.items()}}
+    wrong = {"y": int((~np.isfinite(labels)).sum())}
     if qid is None:
-        ids, sizes = np.empty(0), values_of(group).astype(np.int64)
+        ids, sizes = np.empty(0), group_sizes(values_of(group))
         lengths["group"] = int(sizes.sum())
     else:
         values = known(values_of(qid))
         sizes = sizes_of(values)
         ids = values[np.cumsum(sizes) - sizes]
         lengths["qid"] = len(values)
-    weight = np.asarray(others.get("sample_weight", ()), np.float32).reshape(-1)  # as LightGBM will hold it
+    weight = vector(values_of(others.get("sample_weight", ())), "sample_weight").astype(np.float32)  # LightGBM's type
+    wrong["sample_weight"] = int((~(np.isfinite(weight) & (weight >= 0))).sum())
     uneven = len(weight) == sizes.sum() and len(weight) > 0 and one_a_query(weight, sizes) is None
-    return Look(X.shape[0], lengths, ids, sizes, top_of(labels), uneven)
+    return Look(X.shape[0], X.shape[1], lengths, wrong, ids, sizes, top_of(labels), uneven)
 
 
 def top_of(labels: npt.NDArray[Any]) -> float:
@@ -68,9 +72,16 @@ def top_of(labels: npt.NDArray[Any]) -> float:
 
 
 def check(looks: Sequence[Look], unit: str = "partition") -> None:
-    """Refuse rows that do not fit together and queries that are cut."""
+    """Refuse rows that do not fit together, values that no host trains with and queries that are cut.
+
+    A worker that finds such a thing itself, in the training, leaves the others waiting for it.
+    """
     if not any(one.rows for one in looks):
         raise LambdaplugError("there are no rows to train on.")
+    widths = {one.columns: number for number, one in enumerate(looks) if one.rows}
+    if len(widths) > 1:
+        said = " and ".join(f"{width} in {unit} {number}" for width, number in list(widths.items())[:2])
+        raise LambdaplugError(f"X: expected the same number of columns everywhere, got {said}.")
     for number, one in enumerate(looks):
         for name, length in one.lengths.items():
             if length != one.rows:
@@ -78,6 +89,13 @@ def check(looks: Sequence[Look], unit: str = "partition") -> None:
                 raise LambdaplugError(
                     f"{unit} {number} of X has {one.rows} rows, and {what}. All must be partitioned alike: "
                     "rechunk or repartition them together, or lay them out with lp.dask.partition_by_query(X, y, qid, ...)."
+                )
+        for name, count in one.wrong.items():
+            if count:
+                what = "finite numbers >= 0" if name == "sample_weight" else "a finite label in every row"
+                raise LambdaplugError(
+                    f"{name}: expected {what}, and {unit} {number} has {count} of its {one.rows} rows with something "
+                    "else (NaN, for example). Drop those rows, or give them a value."
                 )
     filled = [one.ids for one in looks if len(one.ids)]  # an empty one may be of another type, and change the ids
     ids = np.concatenate(filled) if filled else np.empty(0)

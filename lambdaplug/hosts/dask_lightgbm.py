@@ -35,7 +35,7 @@ from .dask_checks import (
     require,
 )
 from .dask_layout import array_of, like, values_of
-from .dask_network import ending, joined, leave
+from .dask_network import ending, joined
 from .lightgbm import LGBMRanker
 from .sharing import STAND_IN_WEIGHT, Rows, Share, is_stand_in, share, sharing
 
@@ -168,7 +168,8 @@ class WorkerRanker(LGBMRanker):
     ) -> "WorkerRanker":
         parameters = self.get_params()
         member = _Member(hub, int(parameters["num_machines"]))
-        with joined(training, str(parameters["machines"])) as look:
+        port = int(parameters["local_listen_port"])
+        with joined(training, str(parameters["machines"]), port) as (network, look):
             kwargs["callbacks"] = [*_Agreement(member).join(kwargs.get("callbacks") or []), look]
             try:
                 self._fit(X, y, member, luggage, eval_metric, kwargs)
@@ -176,7 +177,7 @@ class WorkerRanker(LGBMRanker):
                 mine = reason = f"the training stopped on worker {member.name}: {type(error).__name__}: {error}"
                 with contextlib.suppress(Exception):  # the hub may be lost
                     reason = hub.fail(mine).result(timeout=5)
-                leave(error)
+                network.leave(error)
                 if reason != mine and isinstance(error, (lgb.basic.LightGBMError, LambdaplugError)):
                     raise LambdaplugError(reason) from None
                 raise
