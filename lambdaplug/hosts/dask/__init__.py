@@ -9,10 +9,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import LambdaplugError
-from ..evaluation import Metric
-from ..objectives import Objective
-from .dask_layout import partition_by_query
+from ...errors import LambdaplugError
+from ...evaluation import Metric
+from ...objectives import Objective
+from .layout import partition_by_query
 
 __all__ = ["partition_by_query", "train"]
 
@@ -68,19 +68,19 @@ def train(
     if metric is None and evals and not named and objective is not None and objective.target is not None:
         metric = Metric([objective.target])
     if host == "xgboost":
-        from . import dask_xgboost
+        from . import xgboost
 
         options.setdefault("verbose_eval", False)
         if num_boost_round is not None:
             options["num_boost_round"] = num_boost_round
         options["early_stopping_rounds"] = early_stopping_rounds
-        return dask_xgboost.train(client, parameters, data, objective, evals, metric, callbacks, **options)
+        return xgboost.train(client, parameters, data, objective, evals, metric, callbacks, **options)
     if host == "lightgbm":
-        from . import dask_lightgbm
+        from . import lightgbm
 
         if num_boost_round is not None:
             parameters["num_iterations"] = num_boost_round
-        return dask_lightgbm.train(
+        return lightgbm.train(
             client, parameters, data, objective, evals, metric, callbacks, early_stopping_rounds, **options
         )
     raise LambdaplugError(f"host: expected 'xgboost' or 'lightgbm', got {host!r}.")

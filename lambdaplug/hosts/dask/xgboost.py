@@ -1,9 +1,16 @@
-"""XGBoost on Dask: its own training, given checked data, an objective and what the workers need besides."""
+"""XGBoost on Dask: its own training, given checked data, an objective and what the workers need besides.
+
+A DaskDMatrix has no room for further columns. They wait on the workers, by the number of their partition, and every row
+has that number as its ``label_lower_bound``, which no ranking objective reads.
+"""
 
 import contextlib
+import copy
 import functools
+import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,78 +20,80 @@ from dask import delayed
 from distributed import get_worker
 from xgboost import dask as dxgb
 
-from ..errors import LambdaplugError
-from ..evaluation import Metric
-from ..objectives import Objective
-from ..queries import Labels, vector
-from ..rows import sizes_of
-from .callback import Callback, with_callback
-from .dask_checks import (
+from ...errors import LambdaplugError
+from ...evaluation import Metric
+from ...objectives import Objective
+from ...queries import Array, Labels, vector
+from ...rows import sizes_of
+from ..callback import Callback, with_callback
+from ..sharing import columns_of, set_columns
+from ..xgboost import metrics_of, plain_parameters
+from .checks import (
     Columns,
-    Laid,
-    Look,
-    check,
+    Examined,
+    Partition,
+    check_partitions,
+    examine,
+    examine_partition,
     kind_of,
-    lay,
-    look,
     lost,
-    measures_of,
-    refuse_async,
-    refuse_local_scales,
-    refuse_recorders,
-    require,
+    refuse_unfit,
 )
-from .dask_layout import array_of, values_of
-from .sharing import Rows, Share, sharing
-from .xgboost import metrics_of, plain_parameters
+from .layout import array_of, values_of
 
 __all__ = ["DaskXGBRanker", "train"]
 
 Data: TypeAlias = "tuple[Any, Any, Any] | dxgb.DaskDMatrix"
 
-# By training and worker: several workers may share a process.
-_failures: dict[tuple[str, str], str] = {}
-_deposits: dict[tuple[str, str], list[Rows]] = {}
+
+# --- on the workers ------------------------------------------------------------------------------------------------
+
+_columns: dict[str, dict[int, dict[str, Array]]] = {}  # by training, number of a partition and name
+_failures: dict[str, list[str]] = {}  # by training
 
 
-def _deposit(training: str, parts: list[dict[str, Any]], columns: dict[str, list[Any]]) -> None:
-    """On a worker, before a training: its rows' further columns, in the order in which its DMatrix will have them."""
-    labels = np.concatenate([values_of(part["label"]) for part in parts]).astype(np.float32)
-    sizes = sizes_of(np.concatenate([values_of(part["qid"]) for part in parts]))
-    named = {name: Labels(np.concatenate([values_of(part) for part in some])).values for name, some in columns.items()}
-    _deposits.setdefault((training, get_worker().address), []).append(Rows(labels, sizes, named))
+def _mark(training: str, number: int, part: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
+    """A partition of a DaskDMatrix whose rows know its number, under which its further columns are kept."""
+    found = {name: Labels(values_of(values)).values for name, values in columns.items()}
+    _columns.setdefault(training, {})[number] = found
+    return {**part, "label_lower_bound": np.full(part["data"].shape[0], number, np.float32)}
 
 
-def _withdraw(training: str) -> list[str]:
-    """On a worker, after a training: nothing is left of it; says what went wrong."""
-    for key in [key for key in _deposits if key[0] == training]:
-        _deposits.pop(key, None)
-    return [_failures.pop(key) for key in list(_failures) if key[0] == training]
+def _clear(training: str) -> list[str]:
+    """After a training nothing is left of it; says what went wrong."""
+    _columns.pop(training, None)
+    return _failures.pop(training, [])
 
 
 @contextlib.contextmanager
-def _leaving_word(training: str) -> Iterator[tuple[str, str]]:
+def _noting(training: str) -> Iterator[None]:
     """Note what goes wrong inside: the other workers will fail of a lost connection, and the client may hear of that first."""
-    here = training, str(get_worker().address)
     try:
-        yield here
+        yield
     except xgb.core.XGBoostError:  # that very failure
         raise
     except BaseException as error:
-        _failures[here] = f"the training stopped on worker {here[1]}: {type(error).__name__}: {error}"
+        reason = f"the training stopped on worker {get_worker().address}: {type(error).__name__}: {error}"
+        _failures.setdefault(training, []).append(reason)
         raise
 
 
 class _Bound:
-    """An objective or a metric that finds, on whichever worker it is called, that worker's columns, and leaves word of
-    what went wrong."""
+    """An objective or a metric that finds the further columns of the DMatrix it is called with, and notes what goes wrong."""
 
     def __init__(self, what: Objective | Metric, training: str) -> None:
         self.what = what
         self.training = training
 
     def __call__(self, scores: Any, data: Any) -> Any:
-        with _leaving_word(self.training) as here, sharing(Share(tuple(_deposits.get(here, ())))):
+        with _noting(self.training):
+            kept = _columns.get(self.training)
+            if kept and columns_of(data) is None:
+                each = data.get_float_info("label_lower_bound").astype(np.int64)
+                parts = [kept[number] for number in each[np.flatnonzero(np.diff(each, prepend=-1))].tolist()]
+                set_columns(
+                    data, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+                )
             return self.what(scores, data)
 
 
@@ -96,11 +105,11 @@ class _Together(xgb.callback.TrainingCallback):  # type: ignore[misc]
         self.callback, self.training = callback, training
 
     def before_training(self, model: Any) -> Any:
-        with _leaving_word(self.training):
+        with _noting(self.training):
             return self.callback.before_training(model)
 
     def after_training(self, model: Any) -> Any:
-        with _leaving_word(self.training):
+        with _noting(self.training):
             return self.callback.after_training(model)
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
@@ -110,7 +119,7 @@ class _Together(xgb.callback.TrainingCallback):  # type: ignore[misc]
         return self._agreed(self.callback.after_iteration, model, epoch, evals_log)
 
     def _agreed(self, method: Callable[..., Any], *arguments: Any) -> bool:
-        with _leaving_word(self.training):
+        with _noting(self.training):
             stop = np.array([float(bool(method(*arguments)))])
         return bool(xgb.collective.allreduce(stop, xgb.collective.Op.SUM)[0] > 0)
 
@@ -120,24 +129,6 @@ _KNOWN_CALLBACKS = (
     *(xgb.callback.LearningRateScheduler, xgb.callback.TrainingCheckPoint),
     Callback,
 )
-
-
-class _Matrix:
-    """A DaskDMatrix and what is known about it."""
-
-    def __init__(self, client: Any, matrix: Any, looks: Sequence[Look], rows: Sequence[int], laid: Laid | None) -> None:
-        self.client, self.matrix, self.looks, self.rows = client, matrix, looks, rows
-        self.kept = list(range(len(rows))) if laid is None else laid.kept
-        self.given = len(rows) if laid is None else laid.given
-
-    def deposit(self, training: str, columns: dict[str, list[Any]]) -> None:
-        placed = {name: self.client.compute(parts) for name, parts in columns.items()}
-        tasks = []
-        for address, parts in self.matrix.worker_map.items():
-            numbers = [self.matrix.partition_order[part.key] for part in parts]
-            mine = {name: [some[number] for number in numbers] for name, some in placed.items()}
-            tasks.append(self.client.submit(_deposit, training, parts, mine, workers=[address], pure=False))
-        self.client.gather(tasks)
 
 
 def _numbered(qid: Any, first: int) -> npt.NDArray[np.int64]:
@@ -150,33 +141,8 @@ def _flat(part: Any) -> npt.NDArray[np.float64]:
     return vector(part, "y")
 
 
-def _built(
-    client: Any, data: Any, quantile: bool, reference: Any, others: dict[str, Any], options: dict[str, Any]
-) -> _Matrix:
-    laid = lay(client, *data, **others)
-    if hasattr(laid.X, "columns"):  # a worker without rows would not know them, and not take the others' model
-        options = {"feature_names": [str(name) for name in laid.X.columns], **options}
-    first = np.concatenate([[0], np.cumsum(laid.queries)]).tolist()
-    numbered = [delayed(_numbered)(part, start) for part, start in zip(laid.parts["qid"], first[:-1], strict=True)]
-    labels = [delayed(_flat)(part) for part in laid.parts["y"]]
-    known: dict[str, Any] = {
-        "label": array_of(labels, laid.rows, (), np.empty(0)),
-        "qid": array_of(numbered, laid.rows, (), np.empty(0, np.int64)),
-    }
-    for name in others:
-        if name in laid.parts:
-            known[name] = array_of([delayed(_flat)(part) for part in laid.parts[name]], laid.rows, (), np.empty(0))
-    if quantile:
-        options = options if reference is None else {**options, "ref": reference}
-        matrix = dxgb.DaskQuantileDMatrix(client, laid.X, **known, **options)
-    else:
-        options = {name: option for name, option in options.items() if name != "max_bin"}
-        matrix = dxgb.DaskDMatrix(client, laid.X, **known, **options)
-    return _Matrix(client, matrix, laid.looks, laid.rows, laid)
-
-
-def _seen(parts: list[dict[str, Any]]) -> tuple[list[int], Look, bool]:
-    """On a worker: a DaskDMatrix's partitions there."""
+def _seen(parts: list[dict[str, Any]]) -> tuple[list[int], Partition, bool]:
+    """A DaskDMatrix's partitions on a worker: their rows, all of them as one, whether their ids are sorted."""
     if any(part.get(name) is None for part in parts for name in ("label", "qid")):
         raise LambdaplugError("the DaskDMatrix has no labels or no queries: DaskDMatrix(client, X, y, qid=ids).")
     rows = [part["data"].shape[0] for part in parts]
@@ -190,7 +156,39 @@ def _seen(parts: list[dict[str, Any]]) -> tuple[list[int], Look, bool]:
             "the DaskDMatrix's query ids: expected integers from 0 to 2**32 - 1, which is what XGBoost keeps of an id; got "
             f"{ids.dtype} up to {ids.max()}. Pass (dX, dy, dq) instead of the DaskDMatrix: then any ids will do."
         )
-    return rows, look(np.empty((sum(rows), 0)), labels, ids, None, {}), ordered
+    return rows, examine_partition(np.empty((sum(rows), 0)), labels, ids), ordered
+
+
+# --- on the client -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Matrix(Examined):
+    """A DaskDMatrix that was examined."""
+
+    matrix: Any
+
+
+def _built(
+    client: Any, data: Any, quantile: bool, reference: Any, others: dict[str, Any], options: dict[str, Any]
+) -> _Matrix:
+    spread = examine(client, *data, **others)
+    if hasattr(spread.X, "columns"):  # a worker without rows would not know them, and not take the others' model
+        options = {"feature_names": [str(name) for name in spread.X.columns], **options}
+    first = np.cumsum([0, *(len(one.sizes) for one in spread.partitions)]).tolist()
+    numbered = [delayed(_numbered)(part, start) for part, start in zip(spread.parts["qid"], first[:-1], strict=True)]
+    known = {"qid": array_of(numbered, spread.rows, (), np.empty(0, np.int64))}
+    for name, given in {"label": "y", **{name: name for name in others}}.items():
+        if given in spread.parts:
+            parts = [delayed(_flat)(part) for part in spread.parts[given]]
+            known[name] = array_of(parts, spread.rows, (), np.empty(0))
+    if quantile:
+        options = options if reference is None else {**options, "ref": reference}
+        matrix = dxgb.DaskQuantileDMatrix(client, spread.X, **known, **options)
+    else:
+        options = {name: option for name, option in options.items() if name != "max_bin"}
+        matrix = dxgb.DaskDMatrix(client, spread.X, **known, **options)
+    return _Matrix(spread.partitions, spread.lengths, spread.kept, matrix)
 
 
 def _given(client: Any, matrix: Any) -> _Matrix:
@@ -202,7 +200,7 @@ def _given(client: Any, matrix: Any) -> _Matrix:
     found = client.gather(
         [client.submit(_seen, parts, workers=[address], pure=False) for address, parts in matrix.worker_map.items()]
     )
-    check([one for _, one, _ in found], "worker")
+    check_partitions([one for _, one, _ in found], "worker")
     if not all(ordered for _, _, ordered in found):
         raise LambdaplugError(
             "the DaskDMatrix's query ids are not sorted, and XGBoost would sort its rows, ties in any order. "
@@ -212,7 +210,32 @@ def _given(client: Any, matrix: Any) -> _Matrix:
     for parts, (counts, _, _) in zip(matrix.worker_map.values(), found, strict=True):
         for part, count in zip(parts, counts, strict=True):
             rows[matrix.partition_order[part.key]] = count
-    return _Matrix(client, matrix, [one for _, one, _ in found], rows, None)
+    return _Matrix([one for _, one, _ in found], rows, range(len(rows)), matrix)
+
+
+def _marked(client: Any, training: str, matrices: Sequence[_Matrix], columns: Columns) -> dict[_Matrix, Any]:
+    """The matrices, the training's first, each with its further columns kept where its rows are."""
+    if not any(map(columns.of, matrices)):
+        return {one: one.matrix for one in matrices}
+    numbers, marked = itertools.count(), {one: copy.copy(one.matrix) for one in matrices}
+    made = []
+    for one, matrix in marked.items():
+        placed = {name: client.compute(parts) for name, parts in columns.of(one).items()}
+        order, matrix.worker_map, matrix.partition_order = one.matrix.partition_order, {}, {}
+        for address, parts in one.matrix.worker_map.items():
+            futures = []
+            for part in parts:
+                mine = {name: some[order[part.key]] for name, some in placed.items()}
+                futures.append(client.submit(_mark, training, next(numbers), part, mine, workers=[address], pure=False))
+                matrix.partition_order[futures[-1].key] = order[part.key]
+            matrix.worker_map[address] = futures
+            made += futures
+        if getattr(matrix, "_ref", None) is not None:  # bins are those of the training data, known by its id
+            matrix._ref = id(marked[matrices[0]])
+    for future in made:
+        if future.exception() is not None:
+            future.result()
+    return marked
 
 
 def train(
@@ -229,93 +252,63 @@ def train(
     **options: Any,
 ) -> dict[str, Any]:
     """``xgboost.dask.train`` of checked data. ``others`` has further columns of the DMatrix, such as base_margin."""
-    refuse_async(client)
-    refuse_recorders(callbacks)
+    refuse_unfit(client, callbacks)
     params = dict(params)
     if objective is not None:
         params["objective"] = "rank:ndcg"
-        if params.get("eval_metric") is None:  # rank:ndcg's own wants whole labels up to 31, and is not asked for
+        if params.get("eval_metric") is None:  # rank:ndcg's own wants integer labels up to 31, and is not asked for
             params.setdefault("disable_default_eval_metric", 1)
     quantile = params.get("tree_method") in (None, "auto", "hist") and params.get("booster") != "gblinear"
     built = {"max_bin": params.get("max_bin"), **(matrix_options or {})}
-    known: list[tuple[tuple[Any, ...], _Matrix]] = []
+    known: dict[tuple[int, ...], _Matrix] = {}
 
     def matrix_of(one: Any, reference: Any, besides: dict[str, Any]) -> _Matrix:
-        given = (*_triple(one), *besides.values())
-        for before, matrix in known:
-            if len(given) == len(before) and all(map(_same, given, before)):
-                return matrix
-        if isinstance(one, dxgb.DaskDMatrix):
-            made = _given(client, one)
-        else:
-            made = _built(client, _triple(one), quantile, reference, besides, built)
-        known.append((given, made))
-        return made
+        triple = _triple(one)
+        key = tuple(map(id, (*triple, *besides.values())))
+        if key not in known and isinstance(one, dxgb.DaskDMatrix):
+            known[key] = _given(client, one)
+        elif key not in known:
+            known[key] = _built(client, triple, quantile, reference, besides, built)
+        return known[key]
 
     dtrain = matrix_of(data, None, others or {})
     several = eval_others or [{}] * len(evals)
     sets = [matrix_of(one, dtrain.matrix, besides) for (one, _), besides in zip(evals, several, strict=True)]
-
-    sources = () if objective is None else objective.sources
-    further = () if metric is None else metric.sources
-    columns = Columns(client, [*sources, *further])
-    refuse_local_scales(measures_of(objective), dtrain.looks, columns)
-    for one in sets:
-        refuse_local_scales(measures_of(metric), one.looks, columns)
-    wanted = {
-        id(one): [*(sources if one is dtrain else ()), *(further if one in sets else ())] for one in [dtrain, *sets]
-    }
-    fitting = {id(one): columns.of(wanted[id(one)], one.kept, one.given, one.rows) for one in [dtrain, *sets]}
-    require(columns, sources, [fitting[id(dtrain)]], "the training data")
-    require(columns, further, [fitting[id(one)] for one in sets], "any of evals")
-
+    columns = Columns(client, objective, [] if metric is None else [metric], dtrain, sets)
     training, workers = uuid.uuid4().hex, set(client.ncores())
-    run = functools.partial(
-        dxgb.train,
-        client,
-        params,
-        dtrain.matrix,
-        evals=[(one.matrix, name) for one, (_, name) in zip(sets, evals, strict=True)] or None,
-        obj=None if objective is None else _Bound(objective, training),
-        custom_metric=None if metric is None else _Bound(metric, training),
-        callbacks=[
-            one if isinstance(one, _KNOWN_CALLBACKS) else _Together(one, training)
-            for one in with_callback(objective, callbacks) or ()
-        ],
-        **options,
-    )
     try:
-        if columns.parts:
-            for one in dict.fromkeys([dtrain, *sets]):
-                one.deposit(training, fitting[id(one)])
+        marked = _marked(client, training, list(dict.fromkeys([dtrain, *sets])), columns)
+        run = functools.partial(
+            dxgb.train,
+            *(client, params, marked[dtrain]),
+            evals=[(marked[one], name) for one, (_, name) in zip(sets, evals, strict=True)] or None,
+            obj=None if objective is None else _Bound(objective, training),
+            custom_metric=None if metric is None else _Bound(metric, training),
+            callbacks=[
+                one if isinstance(one, _KNOWN_CALLBACKS) else _Together(one, training)
+                for one in with_callback(objective, callbacks) or ()
+            ],
+            **options,
+        )
         return _connected(run)
     except xgb.core.XGBoostError as error:
-        failed = [
-            reason for reasons in client.run(_withdraw, training, on_error="ignore").values() for reason in reasons
-        ]
-        if failed:
-            raise LambdaplugError(failed[0]) from error
-        gone = lost(client, workers)
-        if gone is not None:
-            raise gone from error
+        failed = list(itertools.chain(*client.run(_clear, training, on_error="ignore").values()))
+        reason = LambdaplugError(failed[0]) if failed else lost(client, workers)
+        if reason is not None:
+            raise reason from error
         raise
     finally:
-        client.run(_withdraw, training, on_error="ignore")
+        client.run(_clear, training, on_error="ignore")
 
 
-def _connected(run: Callable[[], Any], attempts: int = 3) -> dict[str, Any]:
+def _connected(run: Callable[[], dict[str, Any]], attempts: int = 3) -> dict[str, Any]:
     """The training's result. Its workers may fail to find each other, when a signal interrupts them: then once more."""
     try:
-        found: dict[str, Any] = run()
+        return run()
     except xgb.core.XGBoostError as error:
         if "bootstrap the communication group" not in str(error) or attempts == 1:
             raise
-        return _connected(run, attempts - 1)
-    return found
-
-
-def _same(a: Any, b: Any) -> bool:
-    return a is b
+    return _connected(run, attempts - 1)
 
 
 def _triple(data: Any) -> tuple[Any, Any, Any]:

@@ -1,0 +1,204 @@
+"""LightGBM's network among the workers of a training, which ends on all of them when it fails on one.
+
+LightGBM's workers talk over connections of their own. When one of them stops, by an error or killed, the others read on
+from a connection that has ended, for ever: a thread busy in C++ that no exception reaches, and a worker lost to every later
+training. So the client tells them, and each takes its connections from under LightGBM, which notices that.
+
+The network is made here, through ``Booster.set_network``, and not when the ranker makes its Booster: so nothing that can
+fail lies between the last moment at which all workers are known to be well and a network that stands. A worker that is lost
+just then leaves the others waiting for its connection. LightGBM has no way to call that off: those workers are restarted.
+"""
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import lightgbm as lgb
+import psutil
+from distributed import get_worker
+
+from .checks import lost
+
+__all__ = ["Network", "joined", "watched"]
+
+# How long to wait for workers, in seconds, before an error is raised while they still run: one that is busy in Python
+# will see that the training has ended when it needs the others.
+PATIENCE = 10.0
+
+# A Booster is needed to set the network of this thread; which one does not matter.
+NO_TREES = """tree
+version=v4
+num_class=1
+num_tree_per_iteration=1
+label_index=0
+max_feature_idx=0
+feature_names=none
+feature_infos=none
+tree_sizes=
+
+end of trees
+"""
+
+
+class State(NamedTuple):
+    """A training that runs on a worker."""
+
+    worker: str
+    connecting: bool  # LightGBM waits for others to connect
+
+
+class Network:
+    """A training's connections on this worker."""
+
+    def __init__(self, machines: str, port: int) -> None:
+        self.worker = str(get_worker().address)
+        self.machines, self.port = machines, port
+        self.connections: dict[int, int] = {}  # file number: inode
+        self.connecting = False
+        self._booster = lgb.Booster(model_str=NO_TREES)
+
+    def check(self) -> None:
+        """Raise where the port cannot be used: LightGBM would say so when the others are waiting already."""
+        socket.create_server(("", self.port)).close()
+
+    def connect(self, time_out: int) -> None:
+        """Make the network, for Boosters of this thread; returns when all connections stand."""
+        self.connecting = True
+        self._booster.set_network(self.machines, self.port, time_out, self.machines.count(",") + 1)
+        self.connections = self._found()
+        self.connecting = False
+
+    def close(self) -> None:
+        self._booster.free_network()
+
+    def _found(self) -> dict[int, int]:
+        """The connections of which one end is the address, host and port, at which a machine of this training listens."""
+        machines = {(host, int(port)) for host, _, port in (one.rpartition(":") for one in self.machines.split(","))}
+        process, found = psutil.Process(), {}
+        connections = (
+            process.net_connections if hasattr(process, "net_connections") else process.connections
+        )  # psutil < 6
+        for one in connections("tcp4"):
+            if one.raddr and machines & {tuple(one.laddr), tuple(one.raddr)}:
+                with contextlib.suppress(OSError):  # Windows has no file numbers for them
+                    found[one.fd] = os.fstat(one.fd).st_ino
+        return found
+
+    def abort(self) -> None:
+        """Take the connections from under the training, whose next use of them then is an error."""
+        with open(os.devnull, "rb") as nothing:
+            for number, inode in self.connections.items():
+                with contextlib.suppress(OSError):
+                    if os.fstat(number).st_ino == inode:
+                        _wake(number)
+                        os.dup2(nothing.fileno(), number)
+
+
+def _wake(number: int) -> None:
+    """Have whoever reads from a connection look at it again."""
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as one:  # ended by the other end
+        one.shutdown(socket.SHUT_RDWR)
+
+
+# --- on the workers ------------------------------------------------------------------------------------------------
+
+_networks: dict[tuple[str, str], Network] = {}  # by training and worker: several workers may share a process
+
+
+@contextlib.contextmanager
+def joined(training: str, machines: str, port: int) -> Iterator[Network]:
+    """While this lasts, this worker takes part in a training among these machines (host:port,...), listening on a port."""
+    network = Network(machines, port)
+    _networks[training, network.worker] = network
+    try:
+        yield network
+    finally:
+        del _networks[training, network.worker]
+        network.close()
+
+
+def abort(training: str) -> list[State]:
+    """Take the connections of this process from under a training; says where it still runs."""
+    networks = [network for (name, _), network in list(_networks.items()) if name == training]
+    for network in networks:
+        network.abort()
+    return [State(network.worker, network.connecting) for network in networks]
+
+
+# --- on the client -------------------------------------------------------------------------------------------------
+
+
+class _Client:
+    """A client that notes what is submitted to it."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.submitted: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def submit(self, *args: Any, **kwargs: Any) -> Any:
+        self.submitted.append(self._client.submit(*args, **kwargs))
+        return self.submitted[-1]
+
+
+@contextlib.contextmanager
+def watched(client: Any, hub: Any, training: str) -> Iterator[Any]:
+    """A client for a training with LightGBM. If it fails, or one of its workers is lost, it ends on all of them."""
+    noting, before, over = _Client(client), set(client.ncores()), threading.Event()
+    losses: list[Exception | None] = []
+
+    def watch() -> None:
+        while not over.wait(1.0):
+            with contextlib.suppress(Exception):
+                gone = before - set(client.ncores())
+                if gone and _concerned(hub, gone):
+                    losses.append(lost(client, before))
+                    _end(client, hub, training, f"workers were lost: {', '.join(sorted(gone))}")
+                    client.cancel(noting.submitted, force=True)  # else what was to run on those workers is waited for
+                    return
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield noting
+    except BaseException as failure:
+        over.set()
+        watching.join()
+        error = losses[0] if losses else lost(client, before)
+        _end(client, hub, training, f"the training stopped: {type(failure).__name__}: {failure}")
+        if error is not None and not isinstance(failure, KeyboardInterrupt):
+            raise error from failure
+        raise
+    finally:
+        over.set()
+
+
+def _concerned(hub: Any, gone: set[str]) -> bool:
+    """Whether any of these workers takes part; those that never met the others may."""
+    try:
+        members = hub.result(timeout=5).members().result(timeout=5)
+    except Exception:  # the hub was on one of them
+        return True
+    return not members or bool(gone & members)
+
+
+def _end(client: Any, hub: Any, training: str, reason: str) -> None:
+    with contextlib.suppress(Exception):  # the hub may be lost, too
+        hub.result(timeout=5).fail(reason).result(timeout=5)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        reports = client.run(abort, training, on_error="ignore").values()
+        running: list[State] = [state for report in reports for state in report]
+        if not running or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    waiting = sorted({state.worker for state in running if state.connecting})
+    if waiting:
+        with contextlib.suppress(Exception):  # no nanny
+            client.restart_workers(waiting)
