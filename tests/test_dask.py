@@ -8,6 +8,7 @@ import logging
 import os
 import pickle
 import signal
+import socket
 import sys
 import threading
 
@@ -655,6 +656,49 @@ def test_a_worker_that_is_killed_ends_the_training():
             assert client.submit(os.getpid, workers=[left], pure=False).result(timeout=60)
 
 
+def kill_when_connecting():
+    def set_network(*_, **__):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    lgb.Booster.set_network = set_network
+
+
+def test_workers_lost_while_they_connect_or_all_at_once_end_the_training(monkeypatch):
+    monkeypatch.setattr("lambdaplug.hosts.dask.network.PATIENCE", 2.0)
+    with cluster_of(2) as client:
+        for number in (0, 1):
+            workers = both(client)
+            dX, dy, dq, *_ = DATA.spread(client)
+            fit = functools.partial(
+                lp.dask.train, client, PARAMETERS["lightgbm"], (dX, dy, dq), num_boost_round=2, host="lightgbm"
+            )
+            client.run(kill_when_connecting, workers=workers[number : number + 1])
+            error = within(60, lambda fit=fit: fit(lp.LambdaRank("map")))
+            assert f"1 of 2 workers were lost: {workers[number]}" in str(error)
+        both(client)
+        dX, dy, dq, *_ = DATA.spread(client)
+        fit = functools.partial(lp.dask.train, client, PARAMETERS["lightgbm"], (dX, dy, dq), host="lightgbm")
+        again = within(60, lambda: fit("lambdarank", num_boost_round=1))  # the one that waited is as good as new
+        assert isinstance(again, dict), again
+        error = within(60, lambda: fit(Early(both(client), dies=True)))
+        assert "2 of 2 workers were lost" in str(error)
+
+
+def test_connections_are_known_by_the_address_of_a_machine():
+    connections_of = importlib.import_module("lambdaplug.hosts.dask.network").connections_of
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = listener.getsockname()[1]
+        other = stack.enter_context(socket.create_server(("127.0.0.2", port)))  # the same port of another machine
+        mine, theirs = (
+            {stack.enter_context(socket.create_connection(one.getsockname())), stack.enter_context(one.accept()[0])}
+            for one in (listener, other)
+        )
+        found = connections_of(f"127.0.0.1:{port},127.0.0.3:{port}")
+        assert set(found) == {one.fileno() for one in mine}
+        assert not set(found) & {one.fileno() for one in theirs}
+
+
 @pytest.mark.parametrize("host", HOSTS)
 def test_workers_and_partitions_without_rows_do_no_harm(client, spread, host):
     dX, dy, dq, dclicks, _ = spread
@@ -996,14 +1040,44 @@ class Bare(lp.LambdaRank):
         return super().__call__(scores, data, *rest)
 
 
-def test_a_metrics_column_is_not_the_training_datas(client, spread):
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_metrics_column_is_not_the_training_datas(client, spread, host):
     dX, dy, dq, dclicks, _ = spread
     trained = lp.dask.train(
-        *(client, PARAMETERS["xgboost"], (dX, dy, dq), Bare("map"), 2),
-        evals=[((dX, 4 - dy, dq), "valid")],  # partitions of the same lengths
+        *(client, PARAMETERS[host], (dX, dy, dq), Bare("map"), 2),
+        evals=[((dX + 0, dy, dq), "valid")],  # of the same labels and queries
         metric=lp.metric("mrr", labels=dclicks),
+        host=host,
     )
     assert len(trained["history"]["valid"]["mrr"]) == 2
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["built", "given"])
+def test_data_sets_of_equal_labels_have_columns_of_their_own(client, given):
+    half = DATA.X[: DATA.group[:30].sum()]
+    labels, sizes, rows = DATA.labels[: len(half)], DATA.group[:30], len(half)
+    X, y = np.concatenate([half, half[::-1]]), np.tile(labels, 2)
+    qid = np.repeat(np.arange(60), np.tile(sizes, 2))
+    clicks = np.concatenate([np.arange(rows) % 3 == 0, np.arange(rows) % 2]).astype(float)
+    dclicks, *things = (da.from_array(thing, chunks=(rows, *thing.shape[1:])) for thing in (clicks, X, y, qid))
+    there = [placed(client, thing) for thing in things]
+    workers = both(client)[::-1]  # the other way round, so that one worker has both halves, of equal labels and sizes
+    here = [
+        da.concatenate([client.persist(thing.blocks[i] + 0, workers=[worker]) for i, worker in enumerate(workers)])
+        for thing in things
+    ]
+    train, valid = (
+        dxgb.DaskDMatrix(client, one[0], one[1], qid=one[2]) if given else tuple(one) for one in (there, here)
+    )
+    trained = lp.dask.train(
+        *(client, PARAMETERS["xgboost"], train, lp.LambdaRank("map"), 2),
+        evals=[(train, "train"), (valid, "valid")],
+        metric=lp.metric("mrr", labels=dclicks),
+    )
+    scores = trained["booster"].predict(xgb.DMatrix(X))
+    expected = lp.evaluate("mrr", clicks, scores, np.tile(sizes, 2))["mrr"]
+    for name in ("train", "valid"):
+        assert trained["history"][name]["mrr"][-1] == pytest.approx(expected, abs=1e-6)
 
 
 def test_sparse_matrices_of_any_kind_are_laid_out():

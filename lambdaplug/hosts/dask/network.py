@@ -69,24 +69,11 @@ class Network:
         """Make the network, for Boosters of this thread; returns when all connections stand."""
         self.connecting = True
         self._booster.set_network(self.machines, self.port, time_out, self.machines.count(",") + 1)
-        self.connections = self._found()
+        self.connections = connections_of(self.machines)
         self.connecting = False
 
     def close(self) -> None:
         self._booster.free_network()
-
-    def _found(self) -> dict[int, int]:
-        """The connections of which one end is the address, host and port, at which a machine of this training listens."""
-        machines = {(host, int(port)) for host, _, port in (one.rpartition(":") for one in self.machines.split(","))}
-        process, found = psutil.Process(), {}
-        connections = (
-            process.net_connections if hasattr(process, "net_connections") else process.connections
-        )  # psutil < 6
-        for one in connections("tcp4"):
-            if one.raddr and machines & {tuple(one.laddr), tuple(one.raddr)}:
-                with contextlib.suppress(OSError):  # Windows has no file numbers for them
-                    found[one.fd] = os.fstat(one.fd).st_ino
-        return found
 
     def abort(self) -> None:
         """Take the connections from under the training, whose next use of them then is an error."""
@@ -96,6 +83,18 @@ class Network:
                     if os.fstat(number).st_ino == inode:
                         _wake(number)
                         os.dup2(nothing.fileno(), number)
+
+
+def connections_of(machines: str) -> dict[int, int]:
+    """This process's connections of which one end is the address, host and port, at which one of the machines listens."""
+    addresses = {(host, int(port)) for host, _, port in (one.rpartition(":") for one in machines.split(","))}
+    process, found = psutil.Process(), {}
+    connections = process.net_connections if hasattr(process, "net_connections") else process.connections  # psutil < 6
+    for one in connections("tcp4"):
+        if one.raddr and addresses & {tuple(one.laddr), tuple(one.raddr)}:
+            with contextlib.suppress(OSError):  # Windows has no file numbers for them
+                found[one.fd] = os.fstat(one.fd).st_ino
+    return found
 
 
 def _wake(number: int) -> None:
