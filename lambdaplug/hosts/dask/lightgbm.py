@@ -22,6 +22,7 @@ from ...evaluation import Metric
 from ...objectives import Objective
 from ...queries import Array, Labels, vector
 from ...rows import sizes_of
+from ..base import by_name
 from ..callback import Callback, with_callback
 from ..lightgbm import LGBMRanker
 from ..sharing import STAND_IN_WEIGHT, Share, set_columns, sharing
@@ -98,10 +99,9 @@ class _Agreement:
         self.stop: lgb.callback.EarlyStopException | None = None
 
     def join(self, callbacks: Sequence[Any]) -> list[Any]:
-        foreign = [not isinstance(one, Callback) and type(one).__module__ != lgb.callback.__name__ for one in callbacks]
-        if not any(foreign):
-            return list(callbacks)
-        return [*(self._wrapped(one) if other else one for one, other in zip(callbacks, foreign, strict=True)), self]
+        known = [isinstance(one, Callback) or type(one).__module__ == lgb.callback.__name__ for one in callbacks]
+        joined = [one if same else self._wrapped(one) for one, same in zip(callbacks, known, strict=True)]
+        return joined if all(known) else [*joined, self]
 
     def _wrapped(self, callback: Callable[[Any], None]) -> Callable[[Any], None]:
         def wrapped(environment: Any) -> None:
@@ -236,11 +236,8 @@ def _evaluate(X: Any, labels: Array, data_sets: _DataSets, told: Instructions, k
 
 def _as_given(sets: Sequence[tuple[Any, Any]], paired: bool) -> dict[str, Any]:
     """Evaluation sets as this version of LightGBM wants to be given them."""
-    if not sets:
-        return {}
-    return (
-        {"eval_X": tuple(one for one, _ in sets), "eval_y": tuple(y for _, y in sets)} if paired else {"eval_set": sets}
-    )
+    rows, labels = (tuple(some) for some in zip(*sets, strict=True))
+    return {"eval_X": rows, "eval_y": labels} if paired else {"eval_set": sets}
 
 
 def _first(part: Any, rows: int) -> Any:
@@ -290,12 +287,13 @@ class _Packed:
         }
 
 
-def _eval_sets(eval_set: Any, eval_X: Any, eval_y: Any, **several: Any) -> list[dict[str, Any]]:
-    """Every evaluation set's collections by name; ``several`` are lists of one for each of them."""
-    if eval_X is not None or eval_y is not None:
+def _eval_sets(given: dict[str, Any], several: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every evaluation set's collections by name; ``several`` has lists of one for each of them."""
+    eval_set, *pair = given.values()
+    if any(one is not None for one in pair):
         if eval_set is not None:
             raise LambdaplugError("eval_set: expected it, or eval_X and eval_y; got both.")
-        rows, labels = (() if one is None else one if isinstance(one, tuple) else (one,) for one in (eval_X, eval_y))
+        rows, labels = (() if one is None else one if isinstance(one, tuple) else (one,) for one in pair)
         if len(rows) != len(labels):
             raise LambdaplugError(
                 f"eval_X, eval_y: expected as many of the one as of the other, got {len(rows)} and {len(labels)}."
@@ -303,10 +301,10 @@ def _eval_sets(eval_set: Any, eval_X: Any, eval_y: Any, **several: Any) -> list[
         eval_set = list(zip(rows, labels, strict=True))
     sets = [{"X": X, "y": y} for X, y in eval_set or ()]
     for name, some in several.items():
-        given = list(some or [None] * len(sets))
-        if len(given) != len(sets):
-            raise LambdaplugError(f"eval_{name}: expected one for each of eval_set ({len(sets)}), got {len(given)}.")
-        sets = [{**one, name: value} for one, value in zip(sets, given, strict=True)]
+        values = list(some or [None] * len(sets))
+        if len(values) != len(sets):
+            raise LambdaplugError(f"eval_{name}: expected one for each of eval_set ({len(sets)}), got {len(values)}.")
+        sets = [{**one, name: value} for one, value in zip(sets, values, strict=True)]
     return sets
 
 
@@ -319,45 +317,25 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
     """
 
     objective: Any
-    client: Any
 
     @functools.wraps(lgb.DaskLGBMRanker.fit)
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        init_score: Any = None,
-        group: Any = None,
-        eval_set: Sequence[tuple[Any, Any]] | None = None,
-        eval_names: list[str] | None = None,
-        eval_sample_weight: Sequence[Any] | None = None,
-        eval_init_score: Sequence[Any] | None = None,
-        eval_group: Sequence[Any] | None = None,
-        eval_metric: Any = None,
-        eval_at: Sequence[int] = (1, 2, 3, 4, 5),
-        *,
-        qid: Any = None,
-        eval_qid: Sequence[Any] | None = None,
-        eval_X: Any = None,
-        eval_y: Any = None,
-        callbacks: list[Any] | None = None,
-        **kwargs: Any,
+        self, *args: Any, qid: Any = None, eval_qid: Sequence[Any] | None = None, **kwargs: Any
     ) -> "DaskLGBMRanker":
         client = lgb.dask._get_dask_client(self.client)
+        options = by_name(lgb.DaskLGBMRanker.fit, args, kwargs)
+        callbacks = options.pop("callbacks", None)
         refuse_unfit(client, callbacks)
-        given = {"X": X, "y": y, "qid": qid, "group": group, "sample_weight": sample_weight, "init_score": init_score}
-        further = {"qid": eval_qid, "group": eval_group, "sample_weight": eval_sample_weight}
-        sets = _eval_sets(eval_set, eval_X, eval_y, **further, init_score=eval_init_score)
-        objective = self.objective if isinstance(self.objective, Objective) else None
-        if sets and eval_metric is None and objective is not None and not self._names_metric():
-            eval_metric = Metric([objective.target]) if objective.target is not None else None
-        metrics = [one for one in (eval_metric if isinstance(eval_metric, list) else [eval_metric]) if one is not None]
+        given = {"qid": qid, **{name: options.pop(name, None) for name in ("X", "y", "group", *_FURTHER)}}
+        several = {"qid": eval_qid, **{name: options.pop(f"eval_{name}", None) for name in ("group", *_FURTHER)}}
+        sets = _eval_sets({name: options.pop(name, None) for name in ("eval_set", "eval_X", "eval_y")}, several)
+        metrics = self._metrics(options.pop("eval_metric", None), bool(sets))
         self._check_stopping(metrics, callbacks, bool(sets))
 
         data = examine(client, **given)
         same = tuple(all(one[name] is None or one[name] is given[name] for name in given) for one in sets)
         evals = [data if same[i] else examine(client, **one) for i, one in enumerate(sets)]
+        objective = self.objective if isinstance(self.objective, Objective) else None
         columns = Columns(client, objective, [one for one in metrics if isinstance(one, Metric)], data, evals)
         packed = _Packed(data, columns.of(data))
         others = [packed if one is data else _Packed(one, columns.of(one), len(data.rows)) for one in evals]
@@ -369,33 +347,36 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
                         f"eval_{name}: expected one for every evaluation set, or none; number {lacking[0]} has none."
                     )
                 # Of the training data it is not read, and yet there must be one.
-                kwargs[f"eval_{name}"] = [one.further.get(name, one.group) for one in others]
+                options[f"eval_{name}"] = [one.further.get(name, one.group) for one in others]
         if sets:
-            kwargs["eval_names"] = eval_names or [f"valid_{i}" for i in range(len(sets))]
-            kwargs["eval_group"] = [one.group for one in others]
-        paired = "eval_X" in inspect.signature(lgb.DaskLGBMRanker.fit).parameters
-        kwargs.update(_as_given([(one.X, one.y) for one in others], paired), **packed.further)
+            paired = "eval_X" in inspect.signature(lgb.DaskLGBMRanker.fit).parameters
+            options |= {
+                **_as_given([(one.X, one.y) for one in others], paired),
+                "eval_group": [one.group for one in others],
+            }
+            options["eval_names"] = options.get("eval_names") or [f"valid_{i}" for i in range(len(sets))]
+        options |= {"group": packed.group, **packed.further, "eval_metric": metrics or None}
         uneven = any(one.uneven for one in data.partitions)
-        self._train(
-            client,
-            *(packed.X, packed.y),
-            group=packed.group,
-            eval_metric=metrics or None,
-            eval_at=eval_at,
-            callbacks=with_callback(objective, callbacks),
-            instructions=Instructions(packed.names, tuple(one.names for one in others), same, uneven),
-            **kwargs,
-        )
+        told = Instructions(packed.names, tuple(one.names for one in others), same, uneven)
+        self._train(client, packed, callbacks=with_callback(objective, callbacks), instructions=told, **options)
         return self
 
-    def _train(self, client: Any, X: Any, y: Any, **kwargs: Any) -> None:
+    def _metrics(self, asked: Any, evaluated: bool) -> list[Any]:
+        """The metrics to report: what is asked for, or else the measure trained for."""
+        target = self.objective.target if isinstance(self.objective, Objective) else None
+        if evaluated and asked is None and target is not None and not self._named_metrics():
+            return [Metric([target])]
+        return [one for one in (asked if isinstance(asked, list) else [asked]) if one is not None]
+
+    def _train(self, client: Any, data: _Packed, **options: Any) -> None:
         hub, training = client.submit(Hub, actor=True, pure=False), uuid.uuid4().hex
-        before = self.objective, self.client
+        before = self.objective
         try:
-            with watched(client, hub, training) as self.client:
-                self._lgb_dask_fit(model_factory=WorkerRanker, X=X, y=y, hub=hub, training=training, **kwargs)
+            with watched(client, hub, training):
+                options.update(X=data.X, y=data.y, hub=hub, training=training)
+                self._lgb_dask_fit(model_factory=WorkerRanker, **options)
         finally:
-            self.objective, self.client = before  # not the copy that was on a worker, whose columns are names
+            self.objective = before  # not the copy that was on a worker, whose columns are names
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         parameters: dict[str, Any] = super().get_params(deep)
@@ -403,15 +384,17 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
             parameters["objective"] = self.objective  # the parent returns a copy, and then cannot be cloned
         return parameters
 
-    def _names_metric(self) -> bool:
-        return any(self.get_params().get(name) for name in ("metric", "metrics", "metric_types"))
+    def _named_metrics(self) -> list[Any]:
+        """LightGBM's own that the parameters name."""
+        parameters = self.get_params()
+        return [parameters[name] for name in ("metric", "metrics", "metric_types") if parameters.get(name)]
 
     def _check_stopping(self, metrics: list[Any], callbacks: list[Any] | None, evaluated: bool) -> None:
         """LightGBM's metrics are each worker's own: some workers would stop, and the others wait for them for ever."""
         parameters = self.get_params()
         stops = any(parameters.get(name) for name in lgb.basic._ConfigAliases.get("early_stopping_round"))
         stops |= any(isinstance(one, lgb.callback._EarlyStoppingCallback) for one in callbacks or ())
-        named = [parameters.get(name) for name in ("metric", "metrics", "metric_types") if parameters.get(name)]
+        named = self._named_metrics()
         quiet = all(str(name).lower() in ("none", "custom", "na", "null") for name in named)
         silent = bool(named) or isinstance(self.objective, Objective)  # else the objective's own metric comes along
         if stops and not evaluated:
@@ -467,15 +450,9 @@ def train(
     if early_stopping_rounds is not None:
         callbacks = [*(callbacks or []), lgb.early_stopping(early_stopping_rounds, verbose=False)]
     X, y, qid = data
-    ranker = DaskLGBMRanker(client=client, **_as_estimator(params)).fit(
-        X,
-        y,
-        qid=qid,
-        eval_set=[(one[0], one[1]) for one, _ in evals] or None,
-        eval_qid=[one[2] for one, _ in evals] or None,
-        eval_names=[name for _, name in evals] or None,
-        eval_metric=metric,
-        callbacks=callbacks,
-        **options,
-    )
+    if evals:
+        options["eval_set"] = [(one[0], one[1]) for one, _ in evals]
+        options |= {"eval_qid": [one[2] for one, _ in evals], "eval_names": [name for _, name in evals]}
+    ranker = DaskLGBMRanker(client=client, **_as_estimator(params))
+    ranker.fit(X, y, qid=qid, eval_metric=metric, callbacks=callbacks, **options)
     return {"booster": ranker.booster_, "history": ranker.evals_result_}

@@ -6,16 +6,19 @@ training. So the client tells them, and each takes its connections from under Li
 
 The network is made here, through ``Booster.set_network``, and not when the ranker makes its Booster: so nothing that can
 fail lies between the last moment at which all workers are known to be well and a network that stands. A worker that is lost
-just then leaves the others waiting for its connection. LightGBM has no way to call that off: those workers are restarted.
+just then leaves the others waiting for its connection, and LightGBM has no way to call that off. So another process connects
+in its place, and the network that then stands is ended as any other.
 """
 
 import contextlib
 import os
 import socket
+import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
+from urllib.parse import urlparse
 
 import lightgbm as lgb
 import psutil
@@ -25,9 +28,12 @@ from .checks import lost
 
 __all__ = ["Network", "joined", "watched"]
 
-# How long to wait for workers, in seconds, before an error is raised while they still run: one that is busy in Python
-# will see that the training has ended when it needs the others.
-PATIENCE = 10.0
+# Seconds. Workers that are well have connected after SOON; those that wait for others connect to whom they find at growing
+# intervals, up to CONNECTING. One that is busy in Python sees that the training has ended when it needs the others: an
+# error is raised after BUSY, while it still runs.
+SOON, BUSY, CONNECTING = 2.0, 10.0, 300.0
+
+RANK = struct.Struct("=i")  # what LightGBM says first over a connection: the lower rank connects to the higher
 
 # A Booster is needed to set the network of this thread; which one does not matter.
 NO_TREES = """tree
@@ -47,7 +53,8 @@ end of trees
 class State(NamedTuple):
     """A training that runs on a worker."""
 
-    worker: str
+    machine: str  # host:port
+    machines: str  # all of the training's, by rank
     connecting: bool  # LightGBM waits for others to connect
 
 
@@ -56,9 +63,10 @@ class Network:
 
     def __init__(self, machines: str, port: int) -> None:
         self.worker = str(get_worker().address)
-        self.machines, self.port = machines, port
+        self.machine, self.machines, self.port = f"{urlparse(self.worker).hostname}:{port}", machines, port
         self.connections: dict[int, int] = {}  # file number: inode
         self.connecting = False
+        self.stand_ins: dict[str, socket.socket] = {}  # by the machine that is missing
         self._booster = lgb.Booster(model_str=NO_TREES)
 
     def check(self) -> None:
@@ -74,6 +82,17 @@ class Network:
 
     def close(self) -> None:
         self._booster.free_network()
+        for one in self.stand_ins.values():
+            one.close()
+
+    def replace(self, missing: Collection[str]) -> None:
+        """Connect as the machines of lower rank that are missing."""
+        machines = self.machines.split(",")
+        for rank, machine in enumerate(machines[: machines.index(self.machine)]):
+            if machine in missing and machine not in self.stand_ins:
+                with contextlib.suppress(OSError):  # LightGBM does not listen yet
+                    self.stand_ins[machine] = socket.create_connection(_address(self.machine), timeout=1)
+                    self.stand_ins[machine].sendall(RANK.pack(rank))
 
     def abort(self) -> None:
         """Take the connections from under the training, whose next use of them then is an error."""
@@ -87,7 +106,7 @@ class Network:
 
 def connections_of(machines: str) -> dict[int, int]:
     """This process's connections of which one end is the address, host and port, at which one of the machines listens."""
-    addresses = {(host, int(port)) for host, _, port in (one.rpartition(":") for one in machines.split(","))}
+    addresses = set(map(_address, machines.split(",")))
     process, found = psutil.Process(), {}
     connections = process.net_connections if hasattr(process, "net_connections") else process.connections  # psutil < 6
     for one in connections("tcp4"):
@@ -95,6 +114,11 @@ def connections_of(machines: str) -> dict[int, int]:
             with contextlib.suppress(OSError):  # Windows has no file numbers for them
                 found[one.fd] = os.fstat(one.fd).st_ino
     return found
+
+
+def _address(machine: str) -> tuple[str, int]:
+    host, _, port = machine.rpartition(":")
+    return host, int(port)
 
 
 def _wake(number: int) -> None:
@@ -106,6 +130,7 @@ def _wake(number: int) -> None:
 # --- on the workers ------------------------------------------------------------------------------------------------
 
 _networks: dict[tuple[str, str], Network] = {}  # by training and worker: several workers may share a process
+_listeners: dict[tuple[str, str], socket.socket] = {}  # by training and machine: in the place of one that is missing
 
 
 @contextlib.contextmanager
@@ -120,36 +145,33 @@ def joined(training: str, machines: str, port: int) -> Iterator[Network]:
         network.close()
 
 
-def abort(training: str) -> list[State]:
-    """Take the connections of this process from under a training; says where it still runs."""
+def abort(training: str, missing: Collection[str] = ()) -> list[State]:
+    """End a training in this process, as far as its networks stand; says where it still runs.
+
+    ``missing`` are machines that will not connect to those that wait for them.
+    """
     networks = [network for (name, _), network in list(_networks.items()) if name == training]
     for network in networks:
-        network.abort()
-    return [State(network.worker, network.connecting) for network in networks]
+        if network.connecting:  # then hands off its sockets: LightGBM would abort the process
+            network.replace(missing)
+        else:
+            network.abort()
+    for key in [key for key in _listeners if key[0] == training and key[1] not in missing]:
+        _listeners.pop(key).close()
+    for machine in missing:
+        if (training, machine) not in _listeners:
+            with contextlib.suppress(OSError):  # of another host, or another process listens already
+                _listeners[training, machine] = socket.create_server(_address(machine), backlog=128)
+    return [State(network.machine, network.machines, network.connecting) for network in networks]
 
 
 # --- on the client -------------------------------------------------------------------------------------------------
 
 
-class _Client:
-    """A client that notes what is submitted to it."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self.submitted: list[Any] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    def submit(self, *args: Any, **kwargs: Any) -> Any:
-        self.submitted.append(self._client.submit(*args, **kwargs))
-        return self.submitted[-1]
-
-
 @contextlib.contextmanager
-def watched(client: Any, hub: Any, training: str) -> Iterator[Any]:
-    """A client for a training with LightGBM. If it fails, or one of its workers is lost, it ends on all of them."""
-    noting, before, over = _Client(client), set(client.ncores()), threading.Event()
+def watched(client: Any, hub: Any, training: str) -> Iterator[None]:
+    """A training with LightGBM inside, whose workers meet at a hub. If it fails, or one of them is lost, it ends on all."""
+    before, over = set(client.ncores()), threading.Event()
     losses: list[Exception | None] = []
 
     def watch() -> None:
@@ -159,13 +181,15 @@ def watched(client: Any, hub: Any, training: str) -> Iterator[Any]:
                 if gone and _concerned(hub, gone):
                     losses.append(lost(client, before))
                     _end(client, hub, training, f"workers were lost: {', '.join(sorted(gone))}")
-                    client.cancel(noting.submitted, force=True)  # else what was to run on those workers is waited for
+                    client.cancel(
+                        [hub], force=True
+                    )  # and all that needs it: what was to run on lost workers never will
                     return
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
     try:
-        yield noting
+        yield
     except BaseException as failure:
         over.set()
         watching.join()
@@ -190,14 +214,15 @@ def _concerned(hub: Any, gone: set[str]) -> bool:
 def _end(client: Any, hub: Any, training: str, reason: str) -> None:
     with contextlib.suppress(Exception):  # the hub may be lost, too
         hub.result(timeout=5).fail(reason).result(timeout=5)
-    deadline = time.monotonic() + PATIENCE
+    began, missing = time.monotonic(), set[str]()
     while True:
-        reports = client.run(abort, training, on_error="ignore").values()
+        reports = client.run(abort, training, missing, on_error="ignore").values()
         running: list[State] = [state for report in reports for state in report]
-        if not running or time.monotonic() > deadline:
+        connecting, elapsed = any(state.connecting for state in running), time.monotonic() - began
+        if not running or elapsed > (CONNECTING if connecting else BUSY):
             break
+        if connecting and elapsed > SOON:
+            missing = set(running[0].machines.split(",")) - {state.machine for state in running}
         time.sleep(0.05)
-    waiting = sorted({state.worker for state in running if state.connecting})
-    if waiting:
-        with contextlib.suppress(Exception):  # no nanny
-            client.restart_workers(waiting)
+    if missing:
+        client.run(abort, training, on_error="ignore")  # nobody listens in their place any more

@@ -25,6 +25,7 @@ from ...evaluation import Metric
 from ...objectives import Objective
 from ...queries import Array, Labels, vector
 from ...rows import sizes_of
+from ..base import by_name
 from ..callback import Callback, with_callback
 from ..sharing import columns_of, set_columns
 from ..xgboost import metrics_of, plain_parameters
@@ -169,16 +170,14 @@ class _Matrix(Examined):
     matrix: Any
 
 
-def _built(
-    client: Any, data: Any, quantile: bool, reference: Any, others: dict[str, Any], options: dict[str, Any]
-) -> _Matrix:
-    spread = examine(client, *data, **others)
+def _built(client: Any, data: Any, margin: Any, quantile: bool, reference: Any, options: dict[str, Any]) -> _Matrix:
+    spread = examine(client, *data, base_margin=margin)
     if hasattr(spread.X, "columns"):  # a worker without rows would not know them, and not take the others' model
         options = {"feature_names": [str(name) for name in spread.X.columns], **options}
     first = np.cumsum([0, *(len(one.sizes) for one in spread.partitions)]).tolist()
     numbered = [delayed(_numbered)(part, start) for part, start in zip(spread.parts["qid"], first[:-1], strict=True)]
     known = {"qid": array_of(numbered, spread.rows, (), np.empty(0, np.int64))}
-    for name, given in {"label": "y", **{name: name for name in others}}.items():
+    for name, given in (("label", "y"), ("base_margin", "base_margin")):
         if given in spread.parts:
             parts = [delayed(_flat)(part) for part in spread.parts[given]]
             known[name] = array_of(parts, spread.rows, (), np.empty(0))
@@ -247,11 +246,10 @@ def train(
     metric: Metric | None,
     callbacks: list[Any] | None,
     matrix_options: dict[str, Any] | None = None,
-    others: dict[str, Any] | None = None,
-    eval_others: Sequence[dict[str, Any]] | None = None,
+    margins: Sequence[Any] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """``xgboost.dask.train`` of checked data. ``others`` has further columns of the DMatrix, such as base_margin."""
+    """``xgboost.dask.train`` of checked data. ``margins`` has the base_margin of the training data and of each of evals."""
     refuse_unfit(client, callbacks)
     params = dict(params)
     if objective is not None:
@@ -261,19 +259,17 @@ def train(
     quantile = params.get("tree_method") in (None, "auto", "hist") and params.get("booster") != "gblinear"
     built = {"max_bin": params.get("max_bin"), **(matrix_options or {})}
     known: dict[tuple[int, ...], _Matrix] = {}
-
-    def matrix_of(one: Any, reference: Any, besides: dict[str, Any]) -> _Matrix:
+    given: list[_Matrix] = []
+    for one, margin in zip((data, *(one for one, _ in evals)), margins or [None] * (1 + len(evals)), strict=True):
         triple = _triple(one)
-        key = tuple(map(id, (*triple, *besides.values())))
+        key = tuple(map(id, (*triple, margin)))
         if key not in known and isinstance(one, dxgb.DaskDMatrix):
             known[key] = _given(client, one)
         elif key not in known:
-            known[key] = _built(client, triple, quantile, reference, besides, built)
-        return known[key]
-
-    dtrain = matrix_of(data, None, others or {})
-    several = eval_others or [{}] * len(evals)
-    sets = [matrix_of(one, dtrain.matrix, besides) for (one, _), besides in zip(evals, several, strict=True)]
+            reference = given[0].matrix if given else None
+            known[key] = _built(client, triple, margin, quantile, reference, built)
+        given.append(known[key])
+    dtrain, *sets = given
     columns = Columns(client, objective, [] if metric is None else [metric], dtrain, sets)
     training, workers = uuid.uuid4().hex, set(client.ncores())
     try:
@@ -346,67 +342,41 @@ class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
         return plain_parameters(super().get_xgb_params(), self.objective, self.eval_metric)
 
     @functools.wraps(dxgb.DaskXGBRanker.fit)
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        group: Any = None,
-        qid: Any = None,
-        sample_weight: Any = None,
-        base_margin: Any = None,
-        eval_set: Sequence[tuple[Any, Any]] | None = None,
-        eval_group: Any = None,
-        eval_qid: Sequence[Any] | None = None,
-        verbose: int | bool | None = False,
-        xgb_model: Any = None,
-        sample_weight_eval_set: Any = None,
-        base_margin_eval_set: Sequence[Any] | None = None,
-        feature_weights: Any = None,
-    ) -> "DaskXGBRanker":
-        if group is not None or eval_group is not None or qid is None:
+    def fit(self, *args: Any, **kwargs: Any) -> "DaskXGBRanker":
+        given = by_name(dxgb.DaskXGBRanker.fit, args, kwargs)
+        given = {name: value for name, value in given.items() if value is not None}
+        if "group" in given or "eval_group" in given or "qid" not in given:
             raise LambdaplugError("XGBoost on Dask knows queries by their ids: pass qid= (and eval_qid=), not group=.")
-        if sample_weight is not None or sample_weight_eval_set is not None:
+        if "sample_weight" in given or "sample_weight_eval_set" in given:
             raise LambdaplugError("XGBoost on Dask takes no weights together with qid; LightGBM does.")
-        sets = list(eval_set or [])
-        ids = list(eval_qid or [])
+        sets, ids = list(given.get("eval_set", ())), list(given.get("eval_qid", ()))
         if len(sets) != len(ids):
             raise LambdaplugError(f"eval_qid: expected one for each of eval_set ({len(sets)}), got {len(ids)}.")
-        margins = list(base_margin_eval_set or [None] * len(sets))
-        parameters = self.get_xgb_params()
         words, metric = metrics_of(self.objective, self.eval_metric)
-        parameters["eval_metric"] = words
         strange = [one for one in (words if isinstance(words, (list, tuple)) else [words]) if callable(one)]
         if strange:
             raise LambdaplugError(
                 f"eval_metric: expected names and lp.metric(...), got {strange[0]!r}, whose mean over workers nobody can "
                 "know. As a measure: lp.metric(lp.custom('name', value))."
             )
+        model = given.get("xgb_model")
         results = train(
             self.client,
-            parameters,
-            (X, y, qid),
+            {**self.get_xgb_params(), "eval_metric": words},
+            (given["X"], given["y"], given["qid"]),
             self.objective if isinstance(self.objective, Objective) else None,
-            [
-                ((one, labels, known), f"validation_{i}")
-                for i, ((one, labels), known) in enumerate(zip(sets, ids, strict=True))
-            ],
+            [((*one, known), f"validation_{i}") for i, (one, known) in enumerate(zip(sets, ids, strict=True))],
             metric,
             self.callbacks,
             matrix_options={
-                "missing": self.missing,
-                "enable_categorical": self.enable_categorical,
-                "feature_types": self.feature_types,
-                "feature_weights": feature_weights
-                if feature_weights is not None
-                else getattr(self, "feature_weights", None),
+                **{name: getattr(self, name) for name in ("missing", "enable_categorical", "feature_types")},
+                "feature_weights": given.get("feature_weights", getattr(self, "feature_weights", None)),
             },
-            others={"base_margin": base_margin},
-            eval_others=[{"base_margin": margin} for margin in margins],
+            margins=[given.get("base_margin"), *given.get("base_margin_eval_set", [None] * len(sets))],
             num_boost_round=self.get_num_boosting_rounds(),
             early_stopping_rounds=self.early_stopping_rounds,
-            verbose_eval=verbose,
-            xgb_model=xgb_model.get_booster() if isinstance(xgb_model, xgb.XGBModel) else xgb_model,
+            verbose_eval=given.get("verbose", False),
+            xgb_model=model.get_booster() if isinstance(model, xgb.XGBModel) else model,
             **({"coll_cfg": self.coll_cfg} if getattr(self, "coll_cfg", None) is not None else {}),
         )
         self._Booster, self.evals_result_ = results["booster"], results["history"]
