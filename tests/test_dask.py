@@ -917,7 +917,7 @@ def test_columns_in_several_chunks_and_lengths_that_differ(client, spread):
         lp.dask.partition_by_query(longer, shorter[0], shorter[1], npartitions=2)
     with pytest.raises(lp.LambdaplugError, match="nothing to look at"):
         lp.dask.train(client, {}, (dX, dy, dq), lp.LambdaRank("map"), early_stopping_rounds=3, host="lightgbm")
-    with pytest.raises(lp.LambdaplugError, match="whose mean over workers nobody can know"):
+    with pytest.raises(lp.LambdaplugError, match="whose mean over workers cannot be known"):
         lp.DaskXGBRanker(objective=lp.LambdaRank("map"), eval_metric=len).fit(dX, dy, qid=dq)
 
 

@@ -22,6 +22,7 @@ from .layout import LAY_OUT, is_dask, like, parts_of, values_of, whole_rows, wit
 __all__ = [
     "Columns",
     "Examined",
+    "Job",
     "Partition",
     "Spread",
     "check_partitions",
@@ -31,6 +32,18 @@ __all__ = [
     "lost",
     "refuse_unfit",
 ]
+
+
+class Job(NamedTuple):
+    """What ``lp.dask.train`` was asked for."""
+
+    client: Any
+    params: dict[str, Any]
+    data: Any
+    objective: Objective | None
+    evals: Sequence[tuple[Any, str]]
+    metric: Metric | None
+    callbacks: list[Any] | None
 
 
 class Partition(NamedTuple):

@@ -26,7 +26,7 @@ from ..base import by_name
 from ..callback import Callback, with_callback
 from ..lightgbm import LGBMRanker
 from ..sharing import STAND_IN_WEIGHT, Share, set_columns, sharing
-from .checks import Columns, Spread, examine, kind_of, refuse_unfit
+from .checks import Columns, Job, Spread, examine, kind_of, refuse_unfit
 from .layout import array_of, like, values_of
 from .network import Network, joined, watched
 
@@ -427,18 +427,9 @@ def _as_estimator(params: dict[str, Any]) -> dict[str, Any]:
     return renamed
 
 
-def train(
-    client: Any,
-    params: dict[str, Any],
-    data: Any,
-    objective: Objective | None,
-    evals: Sequence[tuple[Any, str]],
-    metric: Metric | None,
-    callbacks: list[Any] | None,
-    early_stopping_rounds: int | None,
-    **options: Any,
-) -> dict[str, Any]:
+def train(job: Job, early_stopping_rounds: int | None, **options: Any) -> dict[str, Any]:
     """``DaskLGBMRanker``, called as ``xgboost.dask.train`` is."""
+    client, params, data, objective, evals, metric, callbacks = job
     for one in (data, *(one for one, _ in evals)):
         if not isinstance(one, (tuple, list)) or len(one) != 3:
             raise LambdaplugError(

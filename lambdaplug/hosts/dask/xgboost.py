@@ -11,7 +11,7 @@ import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from ..xgboost import metrics_of, plain_parameters
 from .checks import (
     Columns,
     Examined,
+    Job,
     Partition,
     check_partitions,
     examine,
@@ -43,9 +44,6 @@ from .checks import (
 from .layout import array_of, values_of
 
 __all__ = ["DaskXGBRanker", "train"]
-
-Data: TypeAlias = "tuple[Any, Any, Any] | dxgb.DaskDMatrix"
-
 
 # --- on the workers ------------------------------------------------------------------------------------------------
 
@@ -232,24 +230,17 @@ def _marked(client: Any, training: str, matrices: Sequence[_Matrix], columns: Co
         if getattr(matrix, "_ref", None) is not None:  # bins are those of the training data, known by its id
             matrix._ref = id(marked[matrices[0]])
     for future in made:
-        if future.exception() is not None:
-            future.result()
+        error = future.exception()
+        if error is not None:
+            raise error
     return marked
 
 
 def train(
-    client: Any,
-    params: dict[str, Any],
-    data: Data,
-    objective: Objective | None,
-    evals: Sequence[tuple[Data, str]],
-    metric: Metric | None,
-    callbacks: list[Any] | None,
-    matrix_options: dict[str, Any] | None = None,
-    margins: Sequence[Any] | None = None,
-    **options: Any,
+    job: Job, matrix_options: dict[str, Any] | None = None, margins: Sequence[Any] | None = None, **options: Any
 ) -> dict[str, Any]:
     """``xgboost.dask.train`` of checked data. ``margins`` has the base_margin of the training data and of each of evals."""
+    client, params, data, objective, evals, metric, callbacks = job
     refuse_unfit(client, callbacks)
     params = dict(params)
     if objective is not None:
@@ -356,11 +347,11 @@ class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
         strange = [one for one in (words if isinstance(words, (list, tuple)) else [words]) if callable(one)]
         if strange:
             raise LambdaplugError(
-                f"eval_metric: expected names and lp.metric(...), got {strange[0]!r}, whose mean over workers nobody can "
-                "know. As a measure: lp.metric(lp.custom('name', value))."
+                f"eval_metric: expected names and lp.metric(...), got {strange[0]!r}, whose mean over workers "
+                "cannot be known. As a measure: lp.metric(lp.custom('name', value))."
             )
         model = given.get("xgb_model")
-        results = train(
+        job = Job(
             self.client,
             {**self.get_xgb_params(), "eval_metric": words},
             (given["X"], given["y"], given["qid"]),
@@ -368,6 +359,9 @@ class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
             [((*one, known), f"validation_{i}") for i, (one, known) in enumerate(zip(sets, ids, strict=True))],
             metric,
             self.callbacks,
+        )
+        results = train(
+            job,
             matrix_options={
                 **{name: getattr(self, name) for name in ("missing", "enable_categorical", "feature_types")},
                 "feature_weights": given.get("feature_weights", getattr(self, "feature_weights", None)),
