@@ -25,6 +25,7 @@ __all__ = [
     "like",
     "partition_by_query",
     "parts_of",
+    "take",
     "values_of",
     "whole_rows",
     "with_ids",

@@ -27,7 +27,7 @@ from ..callback import Callback, with_callback
 from ..lightgbm import LGBMRanker
 from ..sharing import STAND_IN_WEIGHT, Share, set_columns, sharing
 from .checks import Columns, Job, Spread, examine, kind_of, refuse_unfit
-from .layout import array_of, like, values_of
+from .layout import array_of, like, take, values_of
 from .network import Network, joined, watched
 
 __all__ = ["DaskLGBMRanker", "train"]
@@ -80,46 +80,40 @@ class _Member:
         self.hub, self.members = hub, members
         self.name = str(get_worker().address)
         self.turn = 0
+        self.stop: lgb.callback.EarlyStopException | None = None
 
     def total(self, values: Array) -> Array:
         self.turn += 1
         found: Array = self.hub.total(self.turn, self.members, self.name, values).result()
         return found
 
+    def agreed(self, callbacks: Sequence[Any]) -> list[Any]:
+        """Callbacks of which one that stops the training on this worker stops it on all.
 
-class _Agreement:
-    """The user's callbacks on a worker: where one of them stops the training on any worker, it stops on all of them.
-
-    A worker that stopped alone would leave the others waiting for it in LightGBM's network.
-    """
-
-    def __init__(self, member: _Member) -> None:
-        self.member = member
-        self.order = 1 << 30  # after all others
-        self.stop: lgb.callback.EarlyStopException | None = None
-
-    def join(self, callbacks: Sequence[Any]) -> list[Any]:
+        A worker that stopped alone would leave the others waiting for it in LightGBM's network.
+        """
         known = [isinstance(one, Callback) or type(one).__module__ == lgb.callback.__name__ for one in callbacks]
-        joined = [one if same else self._wrapped(one) for one, same in zip(callbacks, known, strict=True)]
-        return joined if all(known) else [*joined, self]
+        noting = [one if same else self._noting(one) for one, same in zip(callbacks, known, strict=True)]
 
-    def _wrapped(self, callback: Callable[[Any], None]) -> Callable[[Any], None]:
-        def wrapped(environment: Any) -> None:
+        def agree(environment: Any) -> None:
+            if self.total(np.array([float(self.stop is not None)]))[0] > 0:
+                raise self.stop or lgb.callback.EarlyStopException(
+                    environment.iteration, environment.evaluation_result_list or []
+                )
+
+        agree.order = 1 << 30  # type: ignore[attr-defined] # after all others
+        return noting if all(known) else [*noting, agree]
+
+    def _noting(self, callback: Callable[[Any], None]) -> Callable[[Any], None]:
+        def noting(environment: Any) -> None:
             try:
                 callback(environment)
             except lgb.callback.EarlyStopException as stop:
                 self.stop = stop
 
-        wrapped.order = getattr(callback, "order", 0)  # type: ignore[attr-defined]
-        wrapped.before_iteration = getattr(callback, "before_iteration", False)  # type: ignore[attr-defined]
-        return wrapped
-
-    def __call__(self, environment: Any) -> None:
-        stopping = self.member.total(np.array([float(self.stop is not None)]))
-        if stopping[0] > 0:
-            raise self.stop or lgb.callback.EarlyStopException(
-                environment.iteration, environment.evaluation_result_list or []
-            )
+        noting.order = getattr(callback, "order", 0)  # type: ignore[attr-defined]
+        noting.before_iteration = getattr(callback, "before_iteration", False)  # type: ignore[attr-defined]
+        return noting
 
 
 class _DataSets:
@@ -196,7 +190,7 @@ class WorkerRanker(LGBMRanker):
         _evaluate(X, labels, sets, told, kwargs)
         metrics = kwargs.pop("eval_metric", None) or []
         kwargs["eval_metric"] = [sets.metric(one) for one in metrics]
-        kwargs["callbacks"] = [sets, *_Agreement(member).join(kwargs.get("callbacks") or [])]
+        kwargs["callbacks"] = [sets, *member.agreed(kwargs.get("callbacks") or [])]
         network.check()
         member.total(np.zeros(1))  # all are ready, so that none waits in vain for another's network
         network.connect(int(self.get_params()["time_out"]))
@@ -228,7 +222,7 @@ def _evaluate(X: Any, labels: Array, data_sets: _DataSets, told: Instructions, k
         if one.shape[0]:
             sets.append((one, theirs))
         else:
-            sets.append((_first(X, 1), np.zeros(1)))
+            sets.append((take(X, slice(1)), np.zeros(1)))
             groups[i], weights[i] = np.ones(1, np.int64), np.array([STAND_IN_WEIGHT])
             scores[i] = None if scores[i] is None else np.zeros(1)
     kwargs.update(_as_given(sets, paired), eval_group=groups, eval_sample_weight=weights, eval_init_score=scores)
@@ -240,20 +234,12 @@ def _as_given(sets: Sequence[tuple[Any, Any]], paired: bool) -> dict[str, Any]:
     return {"eval_X": rows, "eval_y": labels} if paired else {"eval_set": sets}
 
 
-def _first(part: Any, rows: int) -> Any:
-    return part.iloc[:rows] if hasattr(part, "iloc") else part[:rows]
-
-
 def _block(y: Any, *columns: Any) -> Array:
     return np.column_stack([vector(one, "y") for one in (y, *columns)])
 
 
 def _sizes(qid: Any) -> npt.NDArray[np.int64]:
     return sizes_of(values_of(qid))
-
-
-def _values(part: Any) -> Array:
-    return vector(part, "weight")
 
 
 # --- on the client -------------------------------------------------------------------------------------------------
@@ -274,14 +260,14 @@ class _Packed:
 
         X, parts = data.parts["X"], data.parts
         self.names = tuple(columns)
-        self.X = like(data.X, [*X, *[delayed(_first)(X[0], 0)] * lacking], rows) if lacking else data.X
+        self.X = like(data.X, [*X, *[delayed(take)(X[0], slice(0))] * lacking], rows) if lacking else data.X
         blocks = [delayed(_block)(*some) for some in zip(parts["y"], *columns.values(), strict=True)]
         self.y = filled(blocks, np.empty((0, 1 + len(columns))), rows)
         sizes = [delayed(_sizes)(part) for part in parts["qid"]] if "qid" in parts else parts["group"]
         queries = [*(len(one.sizes) for one in data.partitions), *[0] * lacking]
         self.group = filled(sizes, np.empty(0, np.int64), queries)
         self.further = {
-            name: filled([delayed(_values)(part) for part in parts[name]], np.empty(0), rows)
+            name: filled([delayed(vector)(part, name) for part in parts[name]], np.empty(0), rows)
             for name in _FURTHER
             if name in parts
         }
@@ -377,12 +363,6 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
                 self._lgb_dask_fit(model_factory=WorkerRanker, **options)
         finally:
             self.objective = before  # not the copy that was on a worker, whose columns are names
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        parameters: dict[str, Any] = super().get_params(deep)
-        if "objective" in parameters:
-            parameters["objective"] = self.objective  # the parent returns a copy, and then cannot be cloned
-        return parameters
 
     def _named_metrics(self) -> list[Any]:
         """LightGBM's own that the parameters name."""

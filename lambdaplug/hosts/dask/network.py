@@ -35,20 +35,6 @@ SOON, BUSY, CONNECTING = 2.0, 10.0, 300.0
 
 RANK = struct.Struct("=i")  # what LightGBM says first over a connection: the lower rank connects to the higher
 
-# A Booster is needed to set the network of this thread; which one does not matter.
-NO_TREES = """tree
-version=v4
-num_class=1
-num_tree_per_iteration=1
-label_index=0
-max_feature_idx=0
-feature_names=none
-feature_infos=none
-tree_sizes=
-
-end of trees
-"""
-
 
 class State(NamedTuple):
     """A training that runs on a worker."""
@@ -67,7 +53,7 @@ class Network:
         self.connections: dict[int, int] = {}  # file number: inode
         self.connecting = False
         self.stand_ins: dict[str, socket.socket] = {}  # by the machine that is missing
-        self._booster = lgb.Booster(model_str=NO_TREES)
+        self._booster = lgb.Booster.__new__(lgb.Booster)  # any will do, without a model: the network is this thread's
 
     def check(self) -> None:
         """Raise where the port cannot be used: LightGBM would say so when the others are waiting already."""
@@ -225,4 +211,4 @@ def _end(client: Any, hub: Any, training: str, reason: str) -> None:
             missing = set(running[0].machines.split(",")) - {state.machine for state in running}
         time.sleep(0.05)
     if missing:
-        client.run(abort, training, on_error="ignore")  # nobody listens in their place any more
+        client.run(abort, training, on_error="ignore")  # and no longer listen in their place

@@ -123,21 +123,10 @@ class _Together(xgb.callback.TrainingCallback):  # type: ignore[misc]
         return bool(xgb.collective.allreduce(stop, xgb.collective.Op.SUM)[0] > 0)
 
 
-_KNOWN_CALLBACKS = (
-    *(xgb.callback.EarlyStopping, xgb.callback.EvaluationMonitor),
-    *(xgb.callback.LearningRateScheduler, xgb.callback.TrainingCheckPoint),
-    Callback,
-)
-
-
 def _numbered(qid: Any, first: int) -> npt.NDArray[np.int64]:
     """The queries numbered in their order: XGBoost sorts by id, and not stably, what is not sorted."""
     sizes = sizes_of(values_of(qid))
     return np.repeat(np.arange(first, first + len(sizes)), sizes)
-
-
-def _flat(part: Any) -> npt.NDArray[np.float64]:
-    return vector(part, "y")
 
 
 def _seen(parts: list[dict[str, Any]]) -> tuple[list[int], Partition, bool]:
@@ -177,7 +166,7 @@ def _built(client: Any, data: Any, margin: Any, quantile: bool, reference: Any, 
     known = {"qid": array_of(numbered, spread.rows, (), np.empty(0, np.int64))}
     for name, given in (("label", "y"), ("base_margin", "base_margin")):
         if given in spread.parts:
-            parts = [delayed(_flat)(part) for part in spread.parts[given]]
+            parts = [delayed(vector)(part, name) for part in spread.parts[given]]
             known[name] = array_of(parts, spread.rows, (), np.empty(0))
     if quantile:
         options = options if reference is None else {**options, "ref": reference}
@@ -190,7 +179,7 @@ def _built(client: Any, data: Any, margin: Any, quantile: bool, reference: Any, 
 
 def _given(client: Any, matrix: Any) -> _Matrix:
     gone = sorted(set(matrix.worker_map) - set(client.ncores()))
-    if gone:  # nobody else would run what is sent to them
+    if gone:  # no other worker would run what is sent to them
         raise LambdaplugError(
             f"the DaskDMatrix: some of its rows were on workers that are gone: {', '.join(gone[:3])}. Build it again."
         )
@@ -272,7 +261,9 @@ def train(
             obj=None if objective is None else _Bound(objective, training),
             custom_metric=None if metric is None else _Bound(metric, training),
             callbacks=[
-                one if isinstance(one, _KNOWN_CALLBACKS) else _Together(one, training)
+                one
+                if isinstance(one, Callback) or type(one).__module__ == xgb.callback.__name__
+                else _Together(one, training)
                 for one in with_callback(objective, callbacks) or ()
             ],
             **options,
