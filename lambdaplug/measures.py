@@ -49,7 +49,17 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import PairDelta, delta_kernel, inlinable, norm_kernel, rank_kernel, sort_stretch, swap_kernel
+from .kernels import (
+    FLOAT64_ROWS,
+    Lists,
+    PairDelta,
+    delta_kernel,
+    inlinable,
+    norm_kernel,
+    rank_kernel,
+    sort_stretch,
+    swap_kernel,
+)
 from .rows import levels, row_order
 
 __all__ = [
@@ -224,7 +234,8 @@ class Measure:
             raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
         if _merged(gain, ideal, offsets):
             grade = levels([grade], offsets)  # kernels compare grades in float32: keep different ones different
-        self.run(norm_kernel(self.norm), gain, discount, k, offsets, 0, queries, ideal, np.empty(longest), norm)
+        lists = Lists(offsets, 0, queries, ideal)
+        self.run(norm_kernel(self.norm), gain, discount, k, lists, np.empty(longest), norm)
         norm[np.diff(offsets) == 0] = 0.0
         return Prepared(gain, grade, norm, discount, k)
 
@@ -245,11 +256,11 @@ def _begin_rows(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) ->
 
 
 def _gained_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    return float(abs(ranked[i] - ranked[j]) * state[2][i] * abs(state[0][i] - state[1][j]))
+    return float(abs(state[0][i] - state[1][j]) * abs(ranked[i] - ranked[j]) * state[2][i])
 
 
 def _plain_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    return float(state[2][i] * abs(state[0][i] - state[1][j]))
+    return float(abs(state[0][i] - state[1][j]) * state[2][i])
 
 
 # --- gains and discounts -----------------------------------------------------------------------------------------
@@ -1217,12 +1228,12 @@ def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.i
     gain, grade, norm = prepared.gain[rows], prepared.grade[rows], prepared.norm[query : query + 1]
     n = len(gain)
     alone = np.array([0, n])
-    scratch = np.zeros((4, n))
+    scratch = np.zeros((FLOAT64_ROWS, n))
     frozen = scratch.view()
     frozen.setflags(write=False)
     cuts = np.zeros(1, dtype=np.int64)
-    ranked: tuple[Any, ...] = (alone, 0, 1, row_order(alone))
-    measure.run(swap_kernel(measure.swap_rows()), gain, prepared.discount, prepared.k, norm, *ranked, scratch, cuts)
+    one = prepared._replace(gain=gain, grade=grade, norm=norm)
+    measure.run(swap_kernel(measure.swap_rows()), one, Lists(alone, 0, 1, row_order(alone)), scratch, cuts)
     delta = np.zeros((n, n))
     if cuts[0] > 0:
         measure.run(delta_kernel(measure.pair_delta(checked=True)), scratch, frozen, cuts[0], delta)
