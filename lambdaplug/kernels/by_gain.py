@@ -14,10 +14,10 @@ from .rows import (
     COLUMN_BLOCK,
     DOCUMENT,
     EXP,
-    GRADIENT,
     GRADIENT32,
-    HESSIAN,
+    GRADIENT_BY_ROWS,
     HESSIAN32,
+    HESSIAN_BY_ROWS,
     KIND,
     LANES,
     LOWER32,
@@ -69,7 +69,7 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
             unit = pull.coefficient * norm[query] * sigma
             if summed:  # the factor comes last
                 total = 0.0
-                gradient64, hessian64 = line(rows, GRADIENT, low, n), line(rows, HESSIAN, low, n)
+                gradient64, hessian64 = line(rows, GRADIENT_BY_ROWS, low, n), line(rows, HESSIAN_BY_ROWS, low, n)
                 for r in range(n):
                     gradient64[r] = 0.0
                     hessian64[r] = 0.0

@@ -19,10 +19,10 @@ from .rows import (
     EXP,
     GAIN32,
     GRADE32,
-    GRADIENT,
     GRADIENT32,
-    HESSIAN,
+    GRADIENT_BY_ROWS,
     HESSIAN32,
+    HESSIAN_BY_ROWS,
     KIND,
     LANES,
     LOWER32,
@@ -103,7 +103,7 @@ def by_rank_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
             low = start - offsets[first]
             end, cut = np.uint64(n), tables.marks[CUT, query - first]
             row, stop_row = np.uint64(span.first_row), np.uint64(span.last_row if span.last_row < cut else cut)
-            gradient64, hessian64 = line(rows, GRADIENT, low, n), line(rows, HESSIAN, low, n)
+            gradient64, hessian64 = line(rows, GRADIENT_BY_ROWS, low, n), line(rows, HESSIAN_BY_ROWS, low, n)
             for r in range(n):
                 gradient64[r] = 0.0
                 hessian64[r] = 0.0

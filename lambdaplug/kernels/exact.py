@@ -50,7 +50,8 @@ def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> C
             apart = nearness(pull.near, score, n)
             count = 0
             total = 0.0  # of the forces, where they are summed
-            for i in range(span.first_row, min(span.last_row, n - 1 if least > 0.0 else cut)):
+            # Not below 0, and LLVM sees it: no choice whether to count from the end.
+            for i in range(max(span.first_row, 0), min(span.last_row, n - 1 if least > 0.0 else cut)):
                 mine = Weighed(weight[i], tier[i], score[i], 0.0)
                 for j in range(i + 1, min(n, i + 1 + span.window)):
                     better = grade[i] > grade[j]

@@ -26,11 +26,12 @@ GAIN, UPPER, LOWER, SCALE = range(4)  # what a measure's ``swap`` fills
 SCORE, GRADE, WEIGHT, TIER = range(4, 8)
 GRADIENT, HESSIAN = range(8, 10)
 FLOAT64_ROWS = 10
+# A loop by rows reads upper and lower in float32 only: its sums take their rows, for one more would not fit the cache.
+GRADIENT_BY_ROWS, HESSIAN_BY_ROWS = UPPER, LOWER
 
 # Tables.fast, float32: the same for the fast loops; what needs two numbers has its rest beside it.
 EXP, GRADE32 = range(2)
 RANK32 = GRADE32  # a list by gain has no other grades
-BY_DELTA_ROWS = 2
 GAIN32, UPPER32, UPPER_REST, LOWER32, LOWER_REST, SCALE32, WEIGHT32, TIER32, SCORE32, SCORE_REST = range(2, 12)
 GRADIENT32, HESSIAN32 = range(12, 14)
 FLOAT32_ROWS = 14

@@ -19,13 +19,11 @@ import numpy as np
 
 from .compiling import compile_kernel, float32_from_bits, inlinable, line, load
 from .rows import (
-    BY_DELTA_ROWS,
     BY_GAIN,
     BY_RANK,
     CUT,
     DOCUMENT,
     EXP,
-    FLOAT32_ROWS,
     GAIN,
     GAIN32,
     GRADE,
@@ -87,24 +85,25 @@ def exponential(x: float) -> Any:
 
 
 @inlinable
-def top_of(score: Any, guess: float) -> float:
-    """The highest score. ``guess``, the first document's, is it unless the order is another one's: counting is packed."""
-    above = 0
+def extent(score: Any, first: float, sigma: float, spread: float) -> tuple[float, bool]:
+    """The highest score, and whether one is further below it than the spread.
+
+    ``first``, the first document's, is the highest unless the order is not that of the scores. Counting becomes packed
+    instructions, a maximum does not.
+    """
+    above = beyond = 0
     for r in range(len(score)):
-        above += score[r] > guess
-    top = guess
-    if above > 0:
-        for r in range(len(score)):
-            top = score[r] if score[r] > top else top
-    return top
-
-
-@inlinable
-def is_wide(score: Any, top: float, sigma: float, spread: float) -> bool:
+        above += score[r] > first
+        beyond += not sigma * (first - score[r]) <= spread
+    if above == 0:
+        return first, beyond > 0
+    top = first
+    for r in range(len(score)):
+        top = score[r] if score[r] > top else top
     beyond = 0
     for r in range(len(score)):
         beyond += not sigma * (top - score[r]) <= spread
-    return beyond > 0
+    return top, beyond > 0
 
 
 @inlinable
@@ -113,21 +112,44 @@ def stage_exactly(documents: Documents, order: Any, start: int, low: int, rows: 
     n = len(order)
     grade, weight, tier = line(rows, GRADE, low, n), line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
     for r in range(n):
-        row = np.uint64(start + load(order, r))
+        row = np.uint64(start + order[r])
         grade[r] = load(documents.grade, row)
         weight[r] = load(documents.weight, row) if documents.weight.size > 0 else 1.0
         tier[r] = load(documents.tier, row) if documents.tier.size > 0 else 0.0
 
 
 @inlinable
+def pad(row: Any, value: float) -> None:
+    """Fill what follows the documents of a padded row."""
+    for r in range(len(row) - PADDING, len(row)):
+        row[r] = np.float32(value)
+
+
+@inlinable
+def stage_parts(value: Any, part: int, rest: int, fine: bool, fast: Any, padded: int) -> None:
+    """A row as float32, and if ``fine`` what that leaves of it."""
+    n = len(value)
+    to, to_rest = line(fast, part, padded, n + PADDING), line(fast, rest, padded, n + PADDING)
+    for r in range(n):
+        to[r] = np.float32(load(value, r))
+    pad(to, 0.0)
+    if fine:
+        for r in range(n):
+            to_rest[r] = np.float32(load(value, r) - to[r])
+        pad(to_rest, 0.0)
+
+
+@inlinable
 def stage_distance(score: Any, top: float, fast: Any, padded: int) -> None:
     """Scores in two parts: small distances of scores far from the top need both."""
     n = len(score)
-    to, rest = line(fast, SCORE32, padded, n), line(fast, SCORE_REST, padded, n)
+    to, rest = line(fast, SCORE32, padded, n + PADDING), line(fast, SCORE_REST, padded, n + PADDING)
     for r in range(n):
         value = score[r] - top
         to[r] = np.float32(value)
         rest[r] = np.float32(value - np.float32(value))
+    pad(to, 0.0)
+    pad(rest, 0.0)
 
 
 @functools.cache
@@ -154,8 +176,8 @@ def stage_by_gain_kernel() -> Callable[..., int]:
             low = start - offsets[first]
             padded = low + PADDING * (query - first)
             own = line(scores, 0, start, n)
-            top = top_of(own, own[order[start]])
-            if is_wide(own, top, sigma, wanted.spread):
+            top, wide = extent(own, own[order[start]], sigma, wanted.spread)
+            if wide:
                 found |= WIDE
                 marks[KIND, query - first] = WIDE
                 for r in range(n):
@@ -199,8 +221,7 @@ def stage_by_gain_kernel() -> Callable[..., int]:
             if weight.size > 0:
                 for r in range(n):
                     fast[WEIGHT32, padded + r] = np.float32(load(weight, start + document[r]))
-            for r in range(n, n + PADDING):  # infinitely far: whatever finite is left there, it exerts no force
-                power[r] = np.float32(FAR)
+            pad(power, FAR)  # infinitely far: whatever finite is left in the other rows, it exerts no force
         return found
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
@@ -217,7 +238,6 @@ def stage_by_rank_kernel() -> Callable[..., int]:
         scores, rows, fast = documents.scores, tables.rows, tables.fast
         offsets, first, order, marks = lists.offsets, lists.first, lists.order, tables.marks
         sigma, graded = wanted.sigma, wanted.graded
-        weighted, tiered = documents.weight.size > 0, documents.tier.size > 0
         found = 0
         for query in range(first, lists.last):
             cut = marks[CUT, query - first]
@@ -228,28 +248,27 @@ def stage_by_rank_kernel() -> Callable[..., int]:
             low = start - offsets[first]
             padded = low + PADDING * (query - first)
             document, own, score = line(order, 0, start, n), line(scores, 0, start, n), line(rows, SCORE, low, n)
-            for r in range(n):
-                score[r] = load(own, load(document, r))
-            top = top_of(score, score[0])
-            kind = WIDE if is_wide(score, top, sigma, wanted.spread) else BY_RANK
+            for r in range(n):  # documents by an ordinary read: packed, such a loop is slower than one by one
+                score[r] = load(own, document[r])
+            top, wide = extent(score, score[0], sigma, wanted.spread)
+            kind = WIDE if wide else BY_RANK
             marks[KIND, query - first] = kind
             found |= kind
             if kind == WIDE or wanted.weighed:
                 stage_exactly(documents, document, start, low, rows)
             if kind == WIDE:
                 continue
-            power = line(fast, EXP, padded, n)
+            # Padding exerts no force: it is no better and no worse than anything, or, without grades, infinitely far.
+            # The other rows need finite numbers there.
+            power = line(fast, EXP, padded, n + PADDING)
             for r in range(n):
                 power[r] = exponential(sigma * (score[r] - top))
+            pad(power, 1.0 if graded else FAR)
             if graded:
-                grade, grade_to = line(documents.grade, 0, start, n), line(fast, GRADE32, padded, n)
+                grade, grade_to = line(documents.grade, 0, start, n), line(fast, GRADE32, padded, n + PADDING)
                 for r in range(n):
-                    grade_to[r] = np.float32(load(grade, load(document, r)))
-            # Padding exerts no force: it is no better and no worse than anything, or, without grades, infinitely far.
-            for c in range(FLOAT32_ROWS if wanted.by_rows else BY_DELTA_ROWS):
-                value = (1.0 if graded else FAR) if c == EXP else np.nan if c == GRADE32 and graded else 0.0
-                for r in range(padded + n, padded + n + PADDING):
-                    fast[c, r] = np.float32(value)
+                    grade_to[r] = np.float32(load(grade, document[r]))
+                pad(grade_to, np.nan)
             if not wanted.by_rows:
                 continue
             gain, upper, lower = line(rows, GAIN, low, n), line(rows, UPPER, low, n), line(rows, LOWER, low, n)
@@ -258,26 +277,25 @@ def stage_by_rank_kernel() -> Callable[..., int]:
             while np.isnan(least) and at < n:  # of documents without a label, which are in no pair
                 least = gain[at]
                 at += 1
-            gain_to, upper_to = line(fast, GAIN32, padded, n), line(fast, UPPER32, padded, n)
+            gain_to = line(fast, GAIN32, padded, n + PADDING)
             for r in range(n):
                 gain_to[r] = np.float32(load(gain, r) - least)
-            for r in range(n):
-                upper_to[r] = np.float32(load(upper, r))
-            if wanted.fine:
-                for r in range(n):
-                    fast[UPPER_REST, padded + r] = np.float32(load(upper, r) - upper_to[r])
+            pad(gain_to, 0.0)
+            stage_parts(upper, UPPER32, UPPER_REST, wanted.fine, fast, padded)
             if not wanted.symmetric:
-                lower_to, lower_rest = line(fast, LOWER32, padded, n), line(fast, LOWER_REST, padded, n)
-                for r in range(n):
-                    lower_to[r] = np.float32(load(lower, r))
-                for r in range(n):
-                    lower_rest[r] = np.float32(load(lower, r) - lower_to[r])
+                stage_parts(lower, LOWER32, LOWER_REST, wanted.fine, fast, padded)
             if wanted.distanced:
                 stage_distance(score, top, fast, padded)
-            for r in range(n if weighted else 0):
-                fast[WEIGHT32, padded + r] = documents.weight[start + document[r]]
-            for r in range(n if tiered else 0):
-                fast[TIER32, padded + r] = documents.tier[start + document[r]]
+            if documents.weight.size > 0:
+                weight_to = line(fast, WEIGHT32, padded, n + PADDING)
+                for r in range(n):
+                    weight_to[r] = np.float32(documents.weight[start + document[r]])
+                pad(weight_to, 0.0)
+            if documents.tier.size > 0:
+                tier_to = line(fast, TIER32, padded, n + PADDING)
+                for r in range(n):
+                    tier_to[r] = np.float32(documents.tier[start + document[r]])
+                pad(tier_to, 0.0)
         return found
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
