@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import Lists, expected_kernel, get_num_threads, run_tasks, tied_value_kernel, value_kernel
+from .kernels import expected_kernel, get_num_threads, run_tasks, tied_value_kernel, value_kernel
 from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered
 from .queries import Array, Labels, Queries, Task, as_labels, vector
 from .training import read
@@ -176,7 +176,7 @@ def per_query_values(
         gains = np.empty(longest)
         ends = np.empty(longest, dtype=np.int64)
         while (task := next_task()) is not None:
-            lists = Lists(queries.offsets, task.first, task.last, order)
+            lists = queries.offsets, task.first, task.last, order
             for kind, (gain, _, _, discount, k), out in zip(measures, prepared, values, strict=True):
                 if ties == "stable":
                     kind.run(value_kernel(kind.value), gain, discount, k, lists, gains, out)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from .custom import Custom
 from .errors import LambdaplugError
-from .kernels import Lists, value_kernel
+from .kernels import value_kernel
 from .measures import CNDCG, Array, Measure, Prepared, as_measure, query_deltas
 from .rows import row_order
 
@@ -185,7 +185,7 @@ def _values(measure: Measure, prepared: Prepared, gain: Array, offsets: npt.NDAr
         gain,
         prepared.discount,
         prepared.k,
-        Lists(offsets, 0, len(out), row_order(offsets)),
+        (offsets, 0, len(out), row_order(offsets)),
         scratch,
         out,
     )

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from ..errors import LambdaplugError
 from ..kernels import (
-    Lists,
     gather_kernel,
     get_num_threads,
     rank_kernel,
@@ -252,7 +251,7 @@ class _Ruler:
         if row >= 0:
             raise LambdaplugError(f"the model gives a row the score {scores[row]}: expected finite numbers.")
         out = np.empty(queries)
-        self.value(rows.gain, self.discount, self.k, Lists(rows.offsets, 0, queries, order), self.ranked, out)
+        self.value(rows.gain, self.discount, self.k, (rows.offsets, 0, queries, order), self.ranked, out)
         return out * rows.norm
 
 

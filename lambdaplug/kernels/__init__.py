@@ -13,7 +13,7 @@ from .perturbing import NOISE, change, move_kernel, sign_kernel
 from .placing import place_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
 from .projecting import gather_kernel, scatter_kernel
-from .ranking import level_kernel, rank_kernel, top_kernel
+from .ranking import FEW_LEVELS, level_kernel, rank_kernel, sort_kernel, top_kernel
 from .rows import (
     BY_GAIN,
     BY_RANK,
@@ -21,16 +21,14 @@ from .rows import (
     CUT,
     FLOAT32_ROWS,
     FLOAT64_ROWS,
-    KIND,
     MARK_ROWS,
     PADDING,
     PLACE_ROWS,
     WIDE,
     Documents,
-    Lists,
+    Levels,
+    Prepared,
     Pull,
-    Span,
-    Sums,
     Tables,
 )
 from .staging import FAST_SPREAD, Wanted, stage_by_gain_kernel, stage_by_rank_kernel
@@ -43,9 +41,9 @@ __all__ = [
     "COLUMN_BLOCK",
     "CUT",
     "FAST_SPREAD",
+    "FEW_LEVELS",
     "FLOAT32_ROWS",
     "FLOAT64_ROWS",
-    "KIND",
     "LETOR_FAULTS",
     "LETOR_QUERY",
     "LETOR_WIDER",
@@ -58,12 +56,11 @@ __all__ = [
     "VALUE_BYTES",
     "WIDE",
     "Documents",
-    "Lists",
+    "Levels",
     "PairDelta",
     "PairShape",
+    "Prepared",
     "Pull",
-    "Span",
-    "Sums",
     "Tables",
     "Team",
     "Wanted",
@@ -100,6 +97,7 @@ __all__ = [
     "shape_kernel",
     "sign_kernel",
     "smooth_kernel",
+    "sort_kernel",
     "sort_stretch",
     "stage_by_gain_kernel",
     "stage_by_rank_kernel",

@@ -36,6 +36,10 @@ from .rows import (
     TWO,
     UPPER,
     WEIGHT,
+    Lists,
+    Pull,
+    Sums,
+    Tables,
 )
 from .weighing import Pair, Weighed, log_scale, nearness, weigh
 
@@ -94,6 +98,7 @@ def by_delta_kernel(
     cost32 = inlinable(cost)
 
     def kernel(pull: Any, norm: Any, lists: Any, tables: Any, frozen: Any, sums: Any) -> int:
+        pull, lists, tables, sums = Pull(*pull), Lists(*lists), Tables(*tables), Sums(*sums)
         offsets, first, fast, rows = lists.offsets, lists.first, tables.fast, tables.rows
         sigma, near, shift32 = pull.sigma, pull.near, np.float32(pull.shift)
         sizes = local_float32(FOUR_SIZES)

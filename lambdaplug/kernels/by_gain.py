@@ -34,6 +34,12 @@ from .rows import (
     UPPER32,
     UPPER_REST,
     WEIGHT32,
+    Levels,
+    Lists,
+    Pull,
+    Span,
+    Sums,
+    Tables,
 )
 from .weighing import PairShape, Weighed, distance, log_scale, nearness, weigh
 
@@ -53,6 +59,8 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
     summed, distanced, weighed = shape.summed, shape.distanced, shape.weighted or shape.distanced
 
     def kernel(pull: Any, norm: Any, lists: Any, span: Any, tables: Any, levels: Any, sums: Any) -> None:
+        pull, lists, span, tables = Pull(*pull), Lists(*lists), Span(*span), Tables(*tables)
+        levels, sums = Levels(*levels), Sums(*sums)
         offsets, first, fast, rows = lists.offsets, lists.first, tables.fast, tables.rows
         sigma, zero, one = pull.sigma, np.float32(0.0), np.float32(1.0)
         for query in range(first, lists.last):

@@ -39,6 +39,11 @@ from .rows import (
     UPPER32,
     UPPER_REST,
     WEIGHT32,
+    Lists,
+    Pull,
+    Span,
+    Sums,
+    Tables,
 )
 from .weighing import PairShape, Weighed, distance, log_scale, nearness, weigh
 
@@ -92,6 +97,7 @@ def by_rank_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
     weighed = shape.weighted or shape.tiered or distanced
 
     def kernel(pull: Any, norm: Any, lists: Any, span: Any, tables: Any, sums: Any) -> None:
+        pull, lists, span, tables, sums = Pull(*pull), Lists(*lists), Span(*span), Tables(*tables), Sums(*sums)
         offsets, first, fast, rows = lists.offsets, lists.first, tables.fast, tables.rows
         sigma, shift32 = pull.sigma, np.float32(pull.shift)
         zero, one = np.float32(0.0), np.float32(1.0)

@@ -10,7 +10,26 @@ import numpy as np
 
 from .by_delta import PairDelta
 from .compiling import compile_kernel, inlinable, line
-from .rows import CUT, GAIN, GRADE, GRADIENT, HESSIAN, KIND, LOWER, SCALE, SCORE, TIER, UPPER, WEIGHT, WIDE
+from .rows import (
+    CUT,
+    GAIN,
+    GRADE,
+    GRADIENT,
+    HESSIAN,
+    KIND,
+    LOWER,
+    SCALE,
+    SCORE,
+    TIER,
+    UPPER,
+    WEIGHT,
+    WIDE,
+    Lists,
+    Pull,
+    Span,
+    Sums,
+    Tables,
+)
 from .weighing import Pair, Weighed, log_scale, nearness, weigh_exactly
 
 __all__ = ["exact_kernel"]
@@ -28,6 +47,7 @@ def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> C
     cost64 = inlinable(cost)
 
     def kernel(pull: Any, norm: Any, lists: Any, span: Any, tables: Any, frozen: Any, sums: Any, counts: Any) -> int:
+        pull, lists, span, tables, sums = Pull(*pull), Lists(*lists), Span(*span), Tables(*tables), Sums(*sums)
         offsets, first, rows, sigma = lists.offsets, lists.first, tables.rows, pull.sigma
         how = Pair(True, True, pull.near > 0.0)
         broken = -1

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .compiling import compile_kernel, inlinable, line, load
-from .rows import GAIN, LOWER, SCALE, UPPER
+from .rows import CUT, GAIN, KIND, LOWER, SCALE, UPPER, Lists, Prepared, Tables
 
 __all__ = ["expected_kernel", "norm_kernel", "sort_stretch", "swap_kernel", "tied_value_kernel", "value_kernel"]
 
@@ -28,6 +28,7 @@ def _per_query(function: Callable[..., float]) -> Callable[..., None]:
     measured = inlinable(function)
 
     def kernel(gain: Any, discount: Any, k: int, lists: Any, ranked: Any, out: Any) -> None:
+        lists = Lists(*lists)
         for query in range(lists.first, lists.last):
             start = lists.offsets[query]
             n = lists.offsets[query + 1] - start
@@ -104,6 +105,7 @@ def _per_tied_query(function: Callable[..., float], expected: bool) -> Callable[
         gain: Any, scores: Any, descending: bool, discount: Any, k: int, lists: Any, room: Any, out: Any
     ) -> None:
         ranked, ends = room
+        lists = Lists(*lists)
         for query in range(lists.first, lists.last):
             start = lists.offsets[query]
             n = lists.offsets[query + 1] - start
@@ -118,20 +120,21 @@ def _per_tied_query(function: Callable[..., float], expected: bool) -> Callable[
 
 @functools.cache
 def swap_kernel(swap: Callable[..., int]) -> Callable[..., None]:
-    """``kernel(prepared, lists, rows, cuts)``.
+    """``kernel(prepared, lists, tables)``: the rows GAIN, UPPER, LOWER and SCALE, and each query's cut.
 
-    Fills the rows GAIN, UPPER, LOWER and SCALE of the table ``rows``, and each query's cut: -1 where it has no pairs or
-    the measure is not defined.
+    The cut is -1 where a query has no pairs or the measure is not defined. No query has a kind yet.
     """
     rows_of = inlinable(swap)
 
-    def kernel(prepared: Any, lists: Any, rows: Any, cuts: Any) -> None:
-        offsets, first = lists.offsets, lists.first
+    def kernel(prepared: Any, lists: Any, tables: Any) -> None:
+        prepared, lists, tables = Prepared(*prepared), Lists(*lists), Tables(*tables)
+        offsets, first, rows, marks = lists.offsets, lists.first, tables.rows, tables.marks
         for query in range(first, lists.last):
             start = offsets[query]
             n = offsets[query + 1] - start
+            marks[KIND, query - first] = 0
             if prepared.norm[query] == 0.0 or n < 2:
-                cuts[query - first] = -1
+                marks[CUT, query - first] = -1
                 continue
             low = start - offsets[first]
             ranked, upper = line(rows, GAIN, low, n), line(rows, UPPER, low, n)
@@ -140,6 +143,6 @@ def swap_kernel(swap: Callable[..., int]) -> Callable[..., None]:
                 ranked[r] = load(prepared.gain, start + load(lists.order, start + r))
                 scale[r] = 1.0
             cut = rows_of(ranked, prepared.discount, prepared.k, upper, lower, scale)
-            cuts[query - first] = cut if cut < n - 1 else n - 1
+            marks[CUT, query - first] = cut if cut < n - 1 else n - 1
 
     return compile_kernel(kernel)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .compiling import compile_kernel, inlinable, line
+from .rows import Documents, Lists, Prepared, Pull, Sums
 from .weighing import log_scale
 
 __all__ = ["place_kernel"]
@@ -22,6 +23,8 @@ def place_kernel(value: Callable[..., float]) -> Callable[..., int]:
     measured = inlinable(value)
 
     def kernel(prepared: Any, documents: Any, bound: float, pull: Any, lists: Any, room: Any, sums: Any) -> int:
+        prepared, documents = Prepared(*prepared), Documents(*documents)
+        pull, lists, sums = Pull(*pull), Lists(*lists), Sums(*sums)
         gain, discount, norm, k = prepared.gain, prepared.discount, prepared.norm, prepared.k
         grade, weight, tier = documents.grade, documents.weight, documents.tier
         offsets, first, order = lists.offsets, lists.first, lists.order

@@ -49,6 +49,8 @@ from .rows import (
     WEIGHT32,
     WIDE,
     Documents,
+    Lists,
+    Tables,
 )
 
 __all__ = ["FAST_SPREAD", "Wanted", "stage_by_gain_kernel", "stage_by_rank_kernel"]
@@ -160,6 +162,8 @@ def stage_by_gain_kernel() -> Callable[..., int]:
     """
 
     def kernel(documents: Any, wanted: Any, begin: Any, lists: Any, tables: Any) -> int:
+        documents, wanted = Documents(*documents), Wanted(*wanted)
+        lists, tables = Lists(*lists), Tables(*tables)
         scores, weight, rows, fast = documents.scores, documents.weight, tables.rows, tables.fast
         offsets, first, order, marks = lists.offsets, lists.first, lists.order, tables.marks
         sigma, fine, symmetric, ordered = wanted.sigma, wanted.fine, wanted.symmetric, wanted.ordered
@@ -235,6 +239,8 @@ def stage_by_rank_kernel() -> Callable[..., int]:
     """
 
     def kernel(documents: Any, wanted: Any, lists: Any, tables: Any) -> int:
+        documents, wanted = Documents(*documents), Wanted(*wanted)
+        lists, tables = Lists(*lists), Tables(*tables)
         scores, rows, fast = documents.scores, tables.rows, tables.fast
         offsets, first, order, marks = lists.offsets, lists.first, lists.order, tables.marks
         sigma, graded = wanted.sigma, wanted.graded

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..costs import Cost
 from ..custom import Custom
 from ..errors import LambdaplugError, LambdaplugWarning
-from ..kernels import Documents, Lists, Pull, Sums, place_kernel
+from ..kernels import Documents, Pull, place_kernel
 from ..measures import Measure
 from ..queries import Array, Queries, Task
 from .base import EMPTY, Ranking, Scratch
@@ -253,12 +253,12 @@ class DiscreteBounded(Construction):
         queries, measure = ranking.queries, objective.measure
         prepared = objective.prepared(queries)
         weight = EMPTY if queries.document_weight is None else queries.document_weight
-        documents = Documents(ranking.scores, prepared.grade, weight, tier)
-        lists = Lists(queries.offsets, task.first, task.last, ranking.orders[None])
-        pull = Pull(1.0, 1.0, 0.0, 0.0, objective.log, coefficient)
-        room = scratch.array("moved", 3, queries.longest)
+        documents = tuple(Documents(ranking.scores, prepared.grade, weight, tier))
+        lists = queries.offsets, task.first, task.last, ranking.orders[None]
+        pull = tuple(Pull(1.0, 1.0, 0.0, 0.0, objective.log, coefficient))
+        room, sums = scratch.array("moved", 3, queries.longest), (gradient, hessian)
         kernel = place_kernel(measure.value)
-        query = measure.run(kernel, prepared, documents, POINT * self.bound, pull, lists, room, Sums(gradient, hessian))
+        query = measure.run(kernel, tuple(prepared), documents, POINT * self.bound, pull, lists, room, sums)
         _check(objective, query, "moving a document")
 
 

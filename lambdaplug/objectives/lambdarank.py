@@ -5,13 +5,13 @@ import numpy.typing as npt
 
 from ..costs import Cost, as_cost
 from ..errors import LambdaplugError
-from ..kernels import PADDING, level_kernel, rank_kernel
+from ..kernels import PADDING, Levels, level_kernel
 from ..measures import Measure, as_measure
 from ..queries import Array, Labels, Queries, Task, as_labels
-from ..rows import differing, row_order
+from ..rows import differing, ideal_order
 from .base import EMPTY, MeasureObjective, Ranking, Scratch, as_step, require_order
 from .constructions import Construction, RankNetWeightPairs, as_construction
-from .pairs import ByRows, Levels
+from .pairs import ByRows, Gains
 
 __all__ = ["LambdaRank"]
 
@@ -125,27 +125,23 @@ class LambdaRank(MeasureObjective):
         among = " that are equal in the tiers above" if above else ""
         require_order(self, queries, key, self.labels, acting, among)
 
-    def levels(self, queries: Queries) -> Levels:
-        """What the gains of these queries look like; made once a data set."""
+    def gains(self, queries: Queries) -> Gains:
+        """What the gains of these queries look like; made once per data set."""
 
-        def sort() -> Levels:
+        def sort() -> Gains:
             gain, grade, _, discount, _ = self.prepared(queries)
-            fine = self.measure.fine(discount)
+            fine, whole = self.measure.fine(discount), self.measure.cutoff is None
             if not self.measure.gained or not len(gain) or np.isnan(gain).any():
-                return Levels(False, fine)
-            order, longest = row_order(queries.offsets), queries.longest
-            buffers = np.empty((2, longest)), np.empty((2, longest), np.int32)
-            rank_kernel()(gain, queries.offsets, 0, len(queries), order, *buffers)
+                return Gains(False, fine)
+            if grade is gain and not whole:
+                return Gains(True, fine)
+            order, _ = ideal_order(gain, queries.offsets)
             begin, below = np.empty((2, len(gain)), np.int32)
             gains = np.zeros(len(gain) + PADDING, np.float32)
             plain = level_kernel()(gain, grade, queries.offsets, order, begin, below, gains)
-            return (
-                Levels(plain, fine, begin, below, gains)
-                if plain and self.measure.cutoff is None
-                else Levels(plain, fine)
-            )
+            return Gains(plain, fine, Levels(begin, below, gains)) if plain and whole else Gains(plain, fine)
 
-        return queries.memo(("levels", self.measure, self.labels, self.ignore_zero), sort)
+        return queries.memo(("gains", self.measure, self.labels, self.ignore_zero), sort)
 
     def accumulate(
         self,

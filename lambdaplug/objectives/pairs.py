@@ -5,7 +5,7 @@ deltas belong to the order that the ranking gives, forces to its scores.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +18,14 @@ from ..kernels import (
     FAST_SPREAD,
     FLOAT32_ROWS,
     FLOAT64_ROWS,
-    KIND,
     MARK_ROWS,
     PADDING,
     PLACE_ROWS,
     WIDE,
     Documents,
-    Lists,
+    Levels,
     PairShape,
     Pull,
-    Span,
-    Sums,
-    Tables,
     Wanted,
     by_delta_kernel,
     by_gain_kernel,
@@ -46,19 +42,18 @@ from .base import EMPTY, Ranking, Scratch
 if TYPE_CHECKING:
     from .lambdarank import LambdaRank
 
-__all__ = ["NO_COUNTS", "ByDelta", "ByRows", "Levels", "PairEngine"]
+__all__ = ["NO_COUNTS", "ByDelta", "ByRows", "Gains", "PairEngine"]
 
 NO_COUNTS: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
+Group: TypeAlias = tuple[Any, ...]  # arguments of a kernel that belong together: see kernels/rows.py
 
 
-class Levels(NamedTuple):
-    """Lists by falling gain; empty where they are of no use."""
+class Gains(NamedTuple):
+    """What a data set's gains look like to a loop by rows."""
 
-    plain: bool  # the gains alone tell which document is better
+    plain: bool  # they alone tell which document is better
     fine: bool  # deltas are so much smaller than their parts that float32 needs two of each
-    begin: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by row: where its gain begins in its query's list
-    below: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by list: where the next lower gain begins
-    gains: npt.NDArray[np.float32] = np.empty(0, np.float32)  # by list, and a little longer
+    levels: Levels = Levels()
 
 
 class PairEngine:
@@ -68,37 +63,42 @@ class PairEngine:
         queries, self.measure = ranking.queries, objective.measure
         weight = EMPTY if queries.document_weight is None else queries.document_weight
         self.prepared = objective.prepared(queries)
-        self.documents = Documents(ranking.scores, self.prepared.grade, weight, tier)
+        self.given, self.norm = tuple(self.prepared), self.prepared.norm
+        self.documents = tuple(Documents(ranking.scores, self.prepared.grade, weight, tier))
         self.weighted, self.tiered, self.distanced = weight.size > 0, tier.size > 0, objective.cost.distance > 0.0
         self.offsets, self.order = queries.offsets, order
         self.swap = swap_kernel(self.measure.swap_rows())
         _, exact, shift = objective.construction.formulas(objective.cost)
         self.exact: Callable[[], Any] = lambda: exact_kernel(self.measure.pair_delta(), exact)
-        self.pull = Pull(
-            objective.sigma, shift, objective.cost.distance, objective.construction.least, objective.log, 1.0
-        )
+        least, near = objective.construction.least, objective.cost.distance
+        self.pull = tuple(Pull(objective.sigma, shift, near, least, objective.log, coefficient=1.0))[:-1]
 
-    def begin(self, task: Task, scratch: Scratch, size: int) -> tuple[Lists, Tables]:
-        """The task's queries, their tables with the swap rows and cuts in them."""
-        lists, count = Lists(self.offsets, task.first, task.last, self.order), task.last - task.first
-        tables = Tables(
+    def begin(self, task: Task, scratch: Scratch, size: int) -> tuple[Group, Group]:
+        """The task's lists, and tables with their swap rows and cuts."""
+        count, lists = task.last - task.first, (self.offsets, task.first, task.last, self.order)
+        tables = (
             scratch.array("rows", FLOAT64_ROWS, size),
             scratch.array("fast", FLOAT32_ROWS, size + PADDING * (count + 1), np.float32),
             scratch.array("places", PLACE_ROWS, size, np.int32),
             scratch.array("marks", MARK_ROWS, count, np.int64),
         )
-        self.measure.run(self.swap, self.prepared, lists, tables.rows, tables.marks[CUT])
-        tables.marks[KIND] = 0
+        self.measure.run(self.swap, self.given, lists, tables)
         return lists, tables
 
     def finish(
-        self, pull: Pull, lists: Lists, span: Span, tables: Tables, sums: Sums, counts: npt.NDArray[np.int64]
+        self, pull: Group, lists: Group, span: Group, tables: Group, sums: Group, counts: npt.NDArray[np.int64]
     ) -> int:
         """The pairs of WIDE queries; the first query with a sum that is not finite, or -1."""
-        frozen = tables.rows.view()
-        frozen.setflags(write=False)
-        query: int = self.measure.run(self.exact(), pull, self.prepared.norm, lists, span, tables, frozen, sums, counts)
+        frozen = _frozen(tables)
+        query: int = self.measure.run(self.exact(), pull, self.norm, lists, span, tables, frozen, sums, counts)
         return query
+
+
+def _frozen(tables: Group) -> Array:
+    """The table ``rows`` once more, not writeable."""
+    rows: Array = tables[0].view()
+    rows.setflags(write=False)
+    return rows
 
 
 class ByRows(PairEngine):
@@ -106,15 +106,15 @@ class ByRows(PairEngine):
 
     def __init__(self, objective: "LambdaRank", ranking: Ranking, tier: Array) -> None:
         super().__init__(objective, ranking, ranking.orders[objective.measure.cutoff], tier)
-        measure, levels = objective.measure, objective.levels(ranking.queries)
+        measure, gains = objective.measure, objective.gains(ranking.queries)
         shifted = objective.cost.shift != 1.0
-        self.levels, self.cost = levels, objective.cost.fast
+        self.levels, self.cost = tuple(gains.levels), objective.cost.fast
         self.shape = shape = PairShape(
             gained=measure.gained,
-            plain=levels.plain and not shifted and not self.tiered,
+            plain=gains.plain and not shifted and not self.tiered,
             symmetric=measure.symmetric,
             greater=measure.greater,
-            fine=levels.fine,
+            fine=gains.fine,
             scaled=measure.scaled,
             weighted=self.weighted,
             tiered=self.tiered,
@@ -122,7 +122,7 @@ class ByRows(PairEngine):
             shifted=shifted,
             summed=objective.log,
         )
-        self.wanted = Wanted(
+        wanted = Wanted(
             sigma=objective.sigma,
             spread=-1.0 if ranking.exact else FAST_SPREAD,
             by_rows=True,
@@ -132,23 +132,25 @@ class ByRows(PairEngine):
             fine=shape.fine,
             distanced=self.distanced,
         )
+        self.wanted = tuple(wanted)
+        self.by_gain = shape.plain and gains.levels.begin.size > 0
 
     def __call__(self, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array) -> None:
         lists, tables = self.begin(task, scratch, len(gradient))
-        documents, wanted, levels = self.documents, self.wanted, self.levels
+        documents, wanted, begin = self.documents, self.wanted, self.levels[0]
         found = BY_RANK
-        if self.shape.plain and levels.begin.size:
-            found = stage_by_gain_kernel()(documents, wanted, levels.begin, lists, tables)
+        if self.by_gain:
+            found = stage_by_gain_kernel()(documents, wanted, begin, lists, tables)
         if found & BY_RANK:
             found |= stage_by_rank_kernel()(documents, wanted, lists, tables)
-        n = len(gradient)
-        part = rows_of(n, int(tables.marks[CUT, 0]), task.part, task.parts) if task.parts > 1 else (0, n)
-        pull, norm, span = self.pull._replace(coefficient=coefficient), self.prepared.norm, Span(*part, n)
-        sums = Sums(gradient, hessian)
+        n, part = len(gradient), (0, len(gradient))
+        if task.parts > 1:
+            part = rows_of(n, int(tables[-1][CUT, 0]), task.part, task.parts)
+        pull, span, sums = (*self.pull, coefficient), (*part, n), (gradient, hessian)
         if found & BY_RANK:
-            by_rank_kernel(self.cost, self.shape)(pull, norm, lists, span, tables, sums)
+            by_rank_kernel(self.cost, self.shape)(pull, self.norm, lists, span, tables, sums)
         if found & BY_GAIN:
-            by_gain_kernel(self.cost, self.shape)(pull, norm, lists, span, tables, levels, sums)
+            by_gain_kernel(self.cost, self.shape)(pull, self.norm, lists, span, tables, self.levels, sums)
         if found & WIDE:  # what is not finite is found in the end, in the host's precision
             self.finish(pull, lists, span, tables, sums, NO_COUNTS)
 
@@ -167,12 +169,13 @@ class ByDelta(PairEngine):
         plain = not (self.weighted or self.tiered or self.distanced or floored)
         delta = self.measure.pair_delta()
         exact = ranking.exact or reach is not None or counted
-        self.wanted = Wanted(
+        wanted = Wanted(
             sigma=objective.sigma,
             spread=-1.0 if exact else FAST_SPREAD,
             weighed=not plain or delta.costly,
             floored=floored,
         )
+        self.wanted = tuple(wanted)
         self.loop: Callable[[], Any] = lambda: by_delta_kernel(
             delta, fast, shift != 1.0, objective.log, plain, longest > COLUMN_BLOCK
         )
@@ -189,12 +192,10 @@ class ByDelta(PairEngine):
         """The first query with a sum that is not finite, or -1."""
         lists, tables = self.begin(task, scratch, len(gradient))
         found = stage_by_rank_kernel()(self.documents, self.wanted, lists, tables)
-        pull, sums = self.pull._replace(coefficient=coefficient), Sums(gradient, hessian)
+        pull, sums = (*self.pull, coefficient), (gradient, hessian)
         query = -1
         if found & BY_RANK:
-            frozen = tables.rows.view()
-            frozen.setflags(write=False)
-            query = self.measure.run(self.loop(), pull, self.prepared.norm, lists, tables, frozen, sums)
+            query = self.measure.run(self.loop(), pull, self.norm, lists, tables, _frozen(tables), sums)
         if found & WIDE and query < 0:
-            query = self.finish(pull, lists, Span(0, len(gradient), self.reach), tables, sums, counts)
+            query = self.finish(pull, lists, (0, len(gradient), self.reach), tables, sums, counts)
         return query

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import LambdaplugError
-from ..kernels import NOISE, Lists, move_kernel, rank_kernel, sign_kernel, value_kernel
+from ..kernels import NOISE, move_kernel, rank_kernel, sign_kernel, value_kernel
 from ..measures import Measure, as_measure
 from ..queries import Array, Task, as_labels
 from ..schedules import Moment
@@ -171,7 +171,7 @@ class SPSA(_Numerical):
             if row >= 0:
                 raise LambdaplugError(f"{self!r}: the score of row {rows.start + row} is too large to be moved by c.")
             kernel = value_kernel(self.measure.value)
-            self.measure.run(kernel, gain, discount, k, Lists(offsets, 0, count, order), ranked, values)
+            self.measure.run(kernel, gain, discount, k, (offsets, 0, count, order), ranked, values)
             found = np.where(norm == 0.0, 0.0, values * norm)
             if not np.isfinite(found).all():
                 self._refuse(first + int(np.flatnonzero(~np.isfinite(found))[0]))
