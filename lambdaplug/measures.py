@@ -1223,9 +1223,8 @@ def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.i
     frozen = rows.view()
     frozen.setflags(write=False)
     marks = np.zeros((MARK_ROWS, 1), dtype=np.int64)
-    tables = rows, np.empty((0, 0), np.float32), np.empty((0, 0), np.int32), marks
     one = tuple(prepared._replace(gain=gain, grade=grade, norm=norm))
-    measure.run(swap_kernel(measure.swap_rows()), one, (alone, 0, 1, row_order(alone)), tables)
+    measure.run(swap_kernel(measure.swap_rows()), one, (alone, 0, 1, row_order(alone)), rows, marks)
     delta, cut = np.zeros((n, n)), int(marks[CUT, 0])
     if cut > 0:
         measure.run(delta_kernel(measure.pair_delta(checked=True)), rows, frozen, cut, delta)

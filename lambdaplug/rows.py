@@ -11,6 +11,9 @@ from .kernels import FEW_LEVELS, rank_kernel, sort_kernel
 __all__ = ["differing", "ideal_order", "levels", "one_a_query", "row_order", "sizes_of"]
 
 
+MANY_ROWS = 100_000  # from here on, counting saves more time than one more kernel takes to load
+
+
 def row_order(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     """For each query 0, 1, ..., n-1: the ranking by row."""
     rows = np.arange(offsets[-1], dtype=np.int32)
@@ -21,7 +24,7 @@ def ideal_order(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64])
     """For each query its rows by falling value, equal ones by row; and the first row whose value is not finite, or -1."""
     order, longest = np.empty(len(values), np.int32), int(np.diff(offsets).max(initial=0))
     rooms = np.empty(longest, np.int64), np.empty(FEW_LEVELS), np.empty(FEW_LEVELS, np.int64)
-    if sort_kernel()(values, offsets, order, *rooms):
+    if len(values) > MANY_ROWS and sort_kernel()(values, offsets, order, *rooms):
         return order, -1
     order, buffers = row_order(offsets), (np.empty((2, longest)), np.empty((2, longest), np.int32))
     return order, int(rank_kernel()(values, offsets, 0, len(offsets) - 1, order, *buffers))

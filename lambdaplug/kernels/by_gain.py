@@ -34,7 +34,6 @@ from .rows import (
     UPPER32,
     UPPER_REST,
     WEIGHT32,
-    Levels,
     Lists,
     Pull,
     Span,
@@ -50,17 +49,17 @@ ROWS, COLUMNS = np.uint64(ROW_BLOCK), np.uint64(COLUMN_BLOCK)
 
 @functools.cache
 def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> Callable[..., None]:
-    """``kernel(pull, norm, lists, span, tables, levels, sums)``: the pairs of BY_GAIN queries, in float32.
+    """``kernel(pull, norm, lists, span, tables, below, gains, sums)``: the pairs of BY_GAIN queries, in float32.
 
-    ``levels`` has, by list, ``below``, where the next lower gain begins, and ``gains``, float32.
+    By list, ``below`` is where the next lower gain begins, and ``gains`` are float32.
     """
     cost32 = inlinable(cost)
     symmetric, fine, scaled, ordered = shape.symmetric, shape.fine, shape.scaled, shape.ordered
     summed, distanced, weighed = shape.summed, shape.distanced, shape.weighted or shape.distanced
 
-    def kernel(pull: Any, norm: Any, lists: Any, span: Any, tables: Any, levels: Any, sums: Any) -> None:
+    def kernel(pull: Any, norm: Any, lists: Any, span: Any, tables: Any, below: Any, gains: Any, sums: Any) -> None:
         pull, lists, span, tables = Pull(*pull), Lists(*lists), Span(*span), Tables(*tables)
-        levels, sums = Levels(*levels), Sums(*sums)
+        sums = Sums(*sums)
         offsets, first, fast, rows = lists.offsets, lists.first, tables.fast, tables.rows
         sigma, zero, one = pull.sigma, np.float32(0.0), np.float32(1.0)
         for query in range(first, lists.last):
@@ -83,7 +82,7 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                     hessian64[r] = 0.0
             padded, width = low + PADDING * (query - first), n + PADDING
             e, upper = line(fast, EXP, padded, width), line(fast, UPPER32, padded, width)
-            gain, next_gain = line(levels.gains, 0, start, width), line(levels.below, 0, start, n)
+            gain, next_gain = line(gains, 0, start, width), line(below, 0, start, n)
             gradient32, hessian32 = line(fast, GRADIENT32, padded, width), line(fast, HESSIAN32, padded, width)
             if fine:
                 upper_rest = line(fast, UPPER_REST, padded, width)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .compiling import compile_kernel, inlinable, line, load
-from .rows import CUT, GAIN, KIND, LOWER, SCALE, UPPER, Lists, Prepared, Tables
+from .rows import CUT, GAIN, KIND, LOWER, SCALE, UPPER, Lists, Prepared
 
 __all__ = ["expected_kernel", "norm_kernel", "sort_stretch", "swap_kernel", "tied_value_kernel", "value_kernel"]
 
@@ -120,15 +120,15 @@ def _per_tied_query(function: Callable[..., float], expected: bool) -> Callable[
 
 @functools.cache
 def swap_kernel(swap: Callable[..., int]) -> Callable[..., None]:
-    """``kernel(prepared, lists, tables)``: the rows GAIN, UPPER, LOWER and SCALE, and each query's cut.
+    """``kernel(prepared, lists, rows, marks)``: the rows GAIN, UPPER, LOWER and SCALE, and each query's cut.
 
     The cut is -1 where a query has no pairs or the measure is not defined. No query has a kind yet.
     """
     rows_of = inlinable(swap)
 
-    def kernel(prepared: Any, lists: Any, tables: Any) -> None:
-        prepared, lists, tables = Prepared(*prepared), Lists(*lists), Tables(*tables)
-        offsets, first, rows, marks = lists.offsets, lists.first, tables.rows, tables.marks
+    def kernel(prepared: Any, lists: Any, rows: Any, marks: Any) -> None:
+        prepared, lists = Prepared(*prepared), Lists(*lists)
+        offsets, first = lists.offsets, lists.first
         for query in range(first, lists.last):
             start = offsets[query]
             n = offsets[query + 1] - start

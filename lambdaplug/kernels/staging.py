@@ -93,19 +93,16 @@ def extent(score: Any, first: float, sigma: float, spread: float) -> tuple[float
     ``first``, the first document's, is the highest unless the order is not that of the scores. Counting becomes packed
     instructions, a maximum does not.
     """
-    above = beyond = 0
-    for r in range(len(score)):
-        above += score[r] > first
-        beyond += not sigma * (first - score[r]) <= spread
-    if above == 0:
-        return first, beyond > 0
     top = first
-    for r in range(len(score)):
-        top = score[r] if score[r] > top else top
-    beyond = 0
-    for r in range(len(score)):
-        beyond += not sigma * (top - score[r]) <= spread
-    return top, beyond > 0
+    while True:
+        above = beyond = 0
+        for r in range(len(score)):
+            above += score[r] > top
+            beyond += not sigma * (top - score[r]) <= spread
+        if above == 0:
+            return top, beyond > 0
+        for r in range(len(score)):
+            top = score[r] if score[r] > top else top
 
 
 @inlinable
@@ -156,15 +153,15 @@ def stage_distance(score: Any, top: float, fast: Any, padded: int) -> None:
 
 @functools.cache
 def stage_by_gain_kernel() -> Callable[..., int]:
-    """``kernel(documents, wanted, begin, lists, tables) -> the kinds of queries there are, BY_RANK: those left over``.
+    """``kernel(scores, weight, wanted, begin, lists, tables) -> the kinds of queries there are, BY_RANK: those left over``.
 
-    Whole lists, put into the order of falling gains: ``begin`` is where each document's gain begins in that order.
+    Whole lists, put into the order of falling gains: ``begin`` is where each document's gain begins in that order. Left
+    over are lists with a cut, and WIDE ones.
     """
 
-    def kernel(documents: Any, wanted: Any, begin: Any, lists: Any, tables: Any) -> int:
-        documents, wanted = Documents(*documents), Wanted(*wanted)
-        lists, tables = Lists(*lists), Tables(*tables)
-        scores, weight, rows, fast = documents.scores, documents.weight, tables.rows, tables.fast
+    def kernel(scores: Any, weight: Any, wanted: Any, begin: Any, lists: Any, tables: Any) -> int:
+        wanted, lists, tables = Wanted(*wanted), Lists(*lists), Tables(*tables)
+        rows, fast = tables.rows, tables.fast
         offsets, first, order, marks = lists.offsets, lists.first, lists.order, tables.marks
         sigma, fine, symmetric, ordered = wanted.sigma, wanted.fine, wanted.symmetric, wanted.ordered
         found = 0
@@ -177,17 +174,13 @@ def stage_by_gain_kernel() -> Callable[..., int]:
             if cut < n - 1:  # not a whole list
                 found |= BY_RANK
                 continue
-            low = start - offsets[first]
-            padded = low + PADDING * (query - first)
             own = line(scores, 0, start, n)
             top, wide = extent(own, own[order[start]], sigma, wanted.spread)
             if wide:
-                found |= WIDE
-                marks[KIND, query - first] = WIDE
-                for r in range(n):
-                    rows[SCORE, low + r] = own[order[start + r]]
-                stage_exactly(documents, line(order, 0, start, n), start, low, rows)
+                found |= BY_RANK
                 continue
+            low = start - offsets[first]
+            padded = low + PADDING * (query - first)
             found |= BY_GAIN
             marks[KIND, query - first] = BY_GAIN
             document, taken = line(tables.places, DOCUMENT, low, n), line(tables.places, TAKEN, low, n)
@@ -221,11 +214,17 @@ def stage_by_gain_kernel() -> Callable[..., int]:
             for r in range(n):
                 power[r] = exponential(sigma * (score[r] - top))
             if wanted.distanced:
-                stage_distance(score, top, fast, padded)
+                for r in range(n):
+                    value = score[r] - top
+                    fast[SCORE32, padded + r] = np.float32(value)
+                    fast[SCORE_REST, padded + r] = np.float32(value - np.float32(value))
             if weight.size > 0:
                 for r in range(n):
                     fast[WEIGHT32, padded + r] = np.float32(load(weight, start + document[r]))
-            pad(power, FAR)  # infinitely far: whatever finite is left in the other rows, it exerts no force
+            for r in range(n, n + PADDING):
+                power[r] = np.float32(
+                    FAR
+                )  # infinitely far: whatever finite is left in the other rows, it exerts no force
         return found
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})

@@ -82,7 +82,7 @@ class PairEngine:
             scratch.array("places", PLACE_ROWS, size, np.int32),
             scratch.array("marks", MARK_ROWS, count, np.int64),
         )
-        self.measure.run(self.swap, self.given, lists, tables)
+        self.measure.run(self.swap, self.given, lists, tables[0], tables[-1])
         return lists, tables
 
     def finish(
@@ -108,7 +108,7 @@ class ByRows(PairEngine):
         super().__init__(objective, ranking, ranking.orders[objective.measure.cutoff], tier)
         measure, gains = objective.measure, objective.gains(ranking.queries)
         shifted = objective.cost.shift != 1.0
-        self.levels, self.cost = tuple(gains.levels), objective.cost.fast
+        self.levels, self.cost = gains.levels, objective.cost.fast
         self.shape = shape = PairShape(
             gained=measure.gained,
             plain=gains.plain and not shifted and not self.tiered,
@@ -137,12 +137,13 @@ class ByRows(PairEngine):
 
     def __call__(self, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array) -> None:
         lists, tables = self.begin(task, scratch, len(gradient))
-        documents, wanted, begin = self.documents, self.wanted, self.levels[0]
+        documents, wanted, levels = self.documents, self.wanted, self.levels
         found = BY_RANK
         if self.by_gain:
-            found = stage_by_gain_kernel()(documents, wanted, begin, lists, tables)
+            scores, _, weight, _ = documents
+            found = stage_by_gain_kernel()(scores, weight, wanted, levels.begin, lists, tables)
         if found & BY_RANK:
-            found |= stage_by_rank_kernel()(documents, wanted, lists, tables)
+            found = (found & ~BY_RANK) | stage_by_rank_kernel()(documents, wanted, lists, tables)
         n, part = len(gradient), (0, len(gradient))
         if task.parts > 1:
             part = rows_of(n, int(tables[-1][CUT, 0]), task.part, task.parts)
@@ -150,7 +151,9 @@ class ByRows(PairEngine):
         if found & BY_RANK:
             by_rank_kernel(self.cost, self.shape)(pull, self.norm, lists, span, tables, sums)
         if found & BY_GAIN:
-            by_gain_kernel(self.cost, self.shape)(pull, self.norm, lists, span, tables, self.levels, sums)
+            by_gain_kernel(self.cost, self.shape)(
+                pull, self.norm, lists, span, tables, levels.below, levels.gains, sums
+            )
         if found & WIDE:  # what is not finite is found in the end, in the host's precision
             self.finish(pull, lists, span, tables, sums, NO_COUNTS)
 
