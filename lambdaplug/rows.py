@@ -17,7 +17,8 @@ MANY_ROWS = 100_000  # from here on, counting saves more time than one more kern
 def row_order(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     """For each query 0, 1, ..., n-1: the ranking by row."""
     rows = np.arange(offsets[-1], dtype=np.int32)
-    return rows - np.repeat(offsets[:-1], np.diff(offsets)).astype(np.int32)
+    rows -= np.repeat(offsets[:-1].astype(np.int32), np.diff(offsets))
+    return rows
 
 
 def ideal_order(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], int]:
@@ -70,10 +71,13 @@ def differing(
 ) -> npt.NDArray[np.bool_]:
     """Which queries have two different values, in rows of the same ``within`` if given; NaN is left aside in both."""
     if within is None and len(values) and not np.isnan(values).any():
-        changes = np.zeros(len(values) + 1, np.int64)  # how often the value has changed up to each row
-        np.cumsum(values[1:] != values[:-1], out=changes[1:-1])
-        last = np.maximum(offsets[1:] - 1, offsets[:-1])  # of a query without rows, any
-        return np.asarray(changes[last] != changes[offsets[:-1]])
+        filled = offsets[1:] > offsets[:-1]
+        starts = offsets[:-1][filled]
+        changed = np.append(False, values[1:] != values[:-1])
+        changed[starts] = False
+        found = np.zeros(len(filled), dtype=bool)
+        found[filled] = np.logical_or.reduceat(changed, starts)
+        return found
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     keys = [query] if within is None else [query, within]
     kept = ~np.isnan(values) if within is None else ~(np.isnan(values) | np.isnan(within))

@@ -66,15 +66,19 @@ def rank_kernel() -> Callable[..., Any]:
                         left_document[s] = document[low + s]
                     a = ZERO
                     s = low
+                    while a < left and b < high:  # which is next is anybody's guess: without a branch
+                        next_key, next_document = key[b], document[b]
+                        mine, own = left_key[a], left_document[a]
+                        other = (next_key > mine) | ((next_key == mine) & (next_document < own))
+                        key[s] = next_key if other else mine
+                        document[s] = next_document if other else own
+                        b += np.uint64(other)
+                        a += np.uint64(not other)
+                        s += ONE
                     while a < left:
-                        if b < high and above(key[b], document[b], left_key[a], left_document[a]):
-                            key[s] = key[b]
-                            document[s] = document[b]
-                            b += ONE
-                        else:
-                            key[s] = left_key[a]
-                            document[s] = left_document[a]
-                            a += ONE
+                        key[s] = left_key[a]
+                        document[s] = left_document[a]
+                        a += ONE
                         s += ONE
                 run += run
             for r in range(n):
