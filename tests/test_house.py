@@ -68,6 +68,20 @@ def test_layers_point_one_way(path):
             assert other == room or floor_of(other) < floor_of(room), f"{path.name} imports {name}"
 
 
+ELSEWHERE = {"builtin.py", "parsing.py", "perturbing.py", "positions.py"}  # kernels that are not the pair engine's
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("kernels/*.py")), ids=lambda path: path.name)
+def test_kernels_of_the_pair_engine_take_few_arguments_and_name_their_rows(path):
+    if path.name in ELSEWHERE:
+        return
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            assert len(node.args.args) <= 8, f"{path.name}: {node.name}"
+    assert not re.search(r"\b(rows|fast|places|marks)\[\d|line\((rows|fast|places|marks), \d", text)
+
+
 def test_every_public_name_is_there_and_documented():
     for name in lp.__all__:
         thing = getattr(lp, name)

@@ -326,7 +326,8 @@ class Objective(Value, abc.ABC):
         def finish(task: Task, gradient: Array, hessian: Array) -> None:
             plan.shape(queries, task, gradient, hessian)
             weight = plan.weigh(queries, task, gradient, hessian)
-            row = finish_kernel()(gradient, hessian, weight, plan.floor, queries.offsets, task.first, task.last, *out)
+            sums = gradient, hessian
+            row = finish_kernel()(sums, weight, plan.floor, queries.offsets, task.first, task.last, out)
             if row >= 0:
                 raise LambdaplugError(
                     f"{plan!r}: the gradient of row {row} is {out[0][row]}, its hessian {out[1][row]}. "
