@@ -50,8 +50,19 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import PairDelta, delta_kernel, inlinable, norm_kernel, rank_kernel, sort_stretch, swap_kernel
-from .rows import levels, row_order
+from .kernels import (
+    CUT,
+    FLOAT64_ROWS,
+    MARK_ROWS,
+    PairDelta,
+    Prepared,
+    delta_kernel,
+    inlinable,
+    norm_kernel,
+    sort_stretch,
+    swap_kernel,
+)
+from .rows import ideal_order, levels, row_order
 
 __all__ = [
     "CNDCG",
@@ -139,16 +150,6 @@ def _shown(value: object) -> str:
     except Exception:  # an integer of thousands of digits, a list within itself: Python's, or the user's own
         return f"a value of type {type(value).__name__} that cannot be printed"
     return text if len(text) <= 100 else f"{text[:60]}...{text[-20:]}"
-
-
-class Prepared(NamedTuple):
-    """What a measure needs to know about one label source; computed once a data set."""
-
-    gain: Array  # one a row
-    grade: Array  # one a row: the document with the higher one should stand above; the gain's order, NaN = in no pair
-    norm: Array  # one a query; 0 = undefined
-    discount: Array  # one a rank
-    k: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -272,17 +273,17 @@ class Measure:
             gain[labelled] = self.gains(labels[labelled])
             grade = np.where(labelled, gain, np.nan)  # neither above nor below any other: no pair
         queries = len(offsets) - 1
-        ideal = row_order(offsets)
         norm = np.zeros(queries)
         missing = np.isnan(gain)
         last = np.where(missing, -np.finfo(np.float64).max, gain) if missing.any() else gain
-        row = rank_kernel()(last, offsets, 0, queries, ideal, np.empty((2, longest)), np.empty((2, longest), np.int32))
+        ideal, row = ideal_order(last, offsets)
         del last, missing  # millions of rows: nothing is kept longer than needed
         if row >= 0:
             raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
         if _merged(gain, ideal, offsets):
             grade = levels([grade], offsets)  # kernels compare grades in float32: keep different ones different
-        self.run(norm_kernel(self.norm), gain, discount, k, offsets, 0, queries, ideal, np.empty(longest), norm)
+        lists = offsets, 0, queries, ideal
+        self.run(norm_kernel(self.norm), gain, discount, k, lists, np.empty(longest), norm)
         norm[np.diff(offsets) == 0] = 0.0
         return Prepared(gain, grade, norm, discount, k)
 
@@ -291,7 +292,8 @@ def _merged(gain: Array, ideal: npt.NDArray[np.int32], offsets: npt.NDArray[np.i
     """Whether float32 makes two different gains of one query equal."""
     with np.errstate(over="ignore"):
         short = gain.astype(np.float32)
-    if np.array_equal(short, gain, equal_nan=True):
+    same = short == gain
+    if same.all() or np.all(same | np.isnan(gain)):
         return False
     rows = np.repeat(offsets[:-1], np.diff(offsets)) + ideal  # equal ones are neighbours in the ideal order
     gain, short = gain[rows], short[rows]
@@ -303,11 +305,11 @@ def _begin_rows(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) ->
 
 
 def _gained_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    return float(abs(ranked[i] - ranked[j]) * state[2][i] * abs(state[0][i] - state[1][j]))
+    return float(abs(state[0][i] - state[1][j]) * abs(ranked[i] - ranked[j]) * state[2][i])
 
 
 def _plain_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    return float(state[2][i] * abs(state[0][i] - state[1][j]))
+    return float(abs(state[0][i] - state[1][j]) * state[2][i])
 
 
 # --- gains and discounts -----------------------------------------------------------------------------------------
@@ -1273,19 +1275,19 @@ def swap_deltas(measure: str | Measure, ranked_labels: npt.ArrayLike) -> Array:
 
 def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.int64], query: int) -> Array:
     """``swap_deltas`` of one of several queries whose rows stand in rank order."""
-    rows = slice(offsets[query], offsets[query + 1])
-    gain, grade, norm = prepared.gain[rows], prepared.grade[rows], prepared.norm[query : query + 1]
+    own = slice(offsets[query], offsets[query + 1])
+    gain, grade, norm = prepared.gain[own], prepared.grade[own], prepared.norm[query : query + 1]
     n = len(gain)
     alone = np.array([0, n])
-    scratch = np.zeros((4, n))
-    frozen = scratch.view()
+    rows = np.zeros((FLOAT64_ROWS, n))
+    frozen = rows.view()
     frozen.setflags(write=False)
-    cuts = np.zeros(1, dtype=np.int64)
-    ranked: tuple[Any, ...] = (alone, 0, 1, row_order(alone))
-    measure.run(swap_kernel(measure.swap_rows()), gain, prepared.discount, prepared.k, norm, *ranked, scratch, cuts)
-    delta = np.zeros((n, n))
-    if cuts[0] > 0:
-        measure.run(delta_kernel(measure.pair_delta(checked=True)), scratch, frozen, cuts[0], delta)
+    marks = np.zeros((MARK_ROWS, 1), dtype=np.int64)
+    one = tuple(prepared._replace(gain=gain, grade=grade, norm=norm))
+    measure.run(swap_kernel(measure.swap_rows()), one, (alone, 0, 1, row_order(alone)), rows, marks)
+    delta, cut = np.zeros((n, n)), int(marks[CUT, 0])
+    if cut > 0:
+        measure.run(delta_kernel(measure.pair_delta(checked=True)), rows, frozen, cut, delta)
     ordered = (grade[:, None] < grade[None, :]) | (grade[:, None] > grade[None, :])
     delta = np.where(ordered, norm[0] * delta, 0.0)
     return np.asarray(delta + delta.T)

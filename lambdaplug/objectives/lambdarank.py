@@ -1,48 +1,19 @@
 """LambdaRank: pair forces weighted by what swapping the pair would change."""
 
-from typing import Any, NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from ..costs import Cost, as_cost
 from ..errors import LambdaplugError
-from ..kernels import (
-    FAST_SPREAD,
-    FLOAT32_ROWS,
-    FLOAT64_ROWS,
-    GRADED,
-    PADDING,
-    RANKED,
-    WIDE,
-    PairShape,
-    graded_kernel,
-    level_kernel,
-    rank_kernel,
-    ranked_kernel,
-    rows_of,
-    stage_graded_kernel,
-    stage_ranked_kernel,
-    swap_kernel,
-    wide_kernel,
-)
+from ..kernels import PADDING, Levels, level_kernel
 from ..measures import Measure, as_measure
 from ..queries import Array, Labels, Queries, Task, as_labels
-from ..rows import differing, row_order
+from ..rows import differing, ideal_order
 from .base import EMPTY, MeasureObjective, Ranking, Scratch, as_step, require_order
 from .constructions import Construction, RankNetWeightPairs, as_construction
+from .pairs import ByRows, Gains
 
 __all__ = ["LambdaRank"]
-
-
-class Levels(NamedTuple):
-    """Lists by falling gain; empty where they are of no use."""
-
-    plain: bool  # the gains alone tell which document is better
-    fine: bool  # deltas are so much smaller than their parts that float32 needs two of each
-    begin: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by row: where its gain begins in its query's list
-    below: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by list: where the next lower gain begins
-    gains: npt.NDArray[np.float32] = np.empty(0, np.float32)  # by list, and a little longer
 
 
 class LambdaRank(MeasureObjective):
@@ -154,27 +125,23 @@ class LambdaRank(MeasureObjective):
         among = " that are equal in the tiers above" if above else ""
         require_order(self, queries, key, self.labels, acting, among)
 
-    def levels(self, queries: Queries) -> Levels:
-        """What the gains of these queries look like; made once a data set."""
+    def gains(self, queries: Queries) -> Gains:
+        """What the gains of these queries look like; made once per data set."""
 
-        def sort() -> Levels:
+        def sort() -> Gains:
             gain, grade, _, discount, _ = self.prepared(queries)
-            fine = self.measure.fine(discount)
+            fine, whole = self.measure.fine(discount), self.measure.cutoff is None
             if not self.measure.gained or not len(gain) or np.isnan(gain).any():
-                return Levels(False, fine)
-            order, longest = row_order(queries.offsets), queries.longest
-            buffers = np.empty((2, longest)), np.empty((2, longest), np.int32)
-            rank_kernel()(gain, queries.offsets, 0, len(queries), order, *buffers)
+                return Gains(False, fine)
+            if grade is gain and not whole:
+                return Gains(True, fine)
+            order, _ = ideal_order(gain, queries.offsets)
             begin, below = np.empty((2, len(gain)), np.int32)
             gains = np.zeros(len(gain) + PADDING, np.float32)
             plain = level_kernel()(gain, grade, queries.offsets, order, begin, below, gains)
-            return (
-                Levels(plain, fine, begin, below, gains)
-                if plain and self.measure.cutoff is None
-                else Levels(plain, fine)
-            )
+            return Gains(plain, fine, Levels(begin, below, gains)) if plain and whole else Gains(plain, fine)
 
-        return queries.memo(("levels", self.measure, self.labels, self.ignore_zero), sort)
+        return queries.memo(("gains", self.measure, self.labels, self.ignore_zero), sort)
 
     def accumulate(
         self,
@@ -190,47 +157,5 @@ class LambdaRank(MeasureObjective):
         if not self.staged:
             self.construction.accumulate(self, ranking, task, scratch, coefficient, gradient, hessian, tier)
             return
-        queries, scores, first, last = ranking.queries, ranking.scores, task.first, task.last
-        gain, grade, norm, discount, k = self.prepared(queries)
-        levels = self.levels(queries)
-        measure, shifted = self.measure, self.cost.shift != 1.0
-        weight = EMPTY if queries.document_weight is None else queries.document_weight
-        shape = PairShape(
-            gained=measure.gained,
-            plain=levels.plain and not shifted and not tier.size,
-            symmetric=measure.symmetric,
-            greater=measure.greater,
-            fine=levels.fine,
-            scaled=measure.scaled,
-            weighted=weight.size > 0,
-            tiered=tier.size > 0,
-            shifted=shifted,
-            summed=self.log,
-            distanced=self.cost.distance > 0.0,
-        )
-        size, count = len(gradient), last - first
-        rows = scratch.array("rows", FLOAT64_ROWS, size)
-        fast = scratch.array("fast", FLOAT32_ROWS, size + PADDING * (count + 1), np.float32)
-        places = scratch.array("places", 2, size, np.int32)
-        marks = scratch.array("marks", 2, count, np.int64)
-        spread = -1.0 if ranking.exact else FAST_SPREAD
-        ranked: tuple[Any, ...] = (queries.offsets, first, last, ranking.orders[measure.cutoff])
-        measure.run(swap_kernel(measure.swap_rows()), gain, discount, k, norm, *ranked, rows, marks[0])
-        marks[1] = 0
-        flags, staged = (shape.fine, shape.distanced, weight), (self.sigma, spread, *ranked, marks, rows, fast, places)
-        present = RANKED
-        if shape.plain and levels.begin.size:
-            present = stage_graded_kernel()(scores, levels.begin, shape.symmetric, shape.ordered, *flags, *staged)
-        if present & RANKED:
-            given = EMPTY if shape.plain else grade
-            present |= stage_ranked_kernel()(scores, given, shape.symmetric, *flags, tier, *staged)
-        cost = self.cost
-        shared: tuple[Any, ...] = (self.sigma, cost.distance, coefficient, scores, norm, queries.offsets, first, last)
-        rows_from, rows_to = rows_of(size, int(marks[0, 0]), task.part, task.parts) if task.parts > 1 else (0, size)
-        shared += (rows_from, rows_to, marks, rows, places, gradient, hessian)
-        if present & RANKED:
-            ranked_kernel(cost.fast, shape)(*shared, fast, cost.shift)
-        if present & GRADED:
-            graded_kernel(cost.fast, shape)(*shared, fast, levels.below, levels.gains)
-        if present & WIDE:
-            wide_kernel(cost.exact, shape)(*shared, cost.shift, grade, weight, tier)
+        engine = ranking.engine(self, tier, lambda: ByRows(self, ranking, tier))
+        engine(task, scratch, coefficient, gradient, hessian)
