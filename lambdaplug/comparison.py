@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
+from .checking import integer
 from .errors import LambdaplugError
 from .evaluation import Convention, Empty, Ties, import_pandas, mean, per_query_values
 from .measures import Measure, as_measure, as_measures
@@ -211,8 +212,7 @@ def compare(
 def _check(level: float, draws: int) -> None:
     if not 0 < level < 1:
         raise LambdaplugError(f"level: expected a number between 0 and 1, such as 0.95; got {level!r}.")
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-        raise LambdaplugError(f"draws: expected a whole number from 1 on, got {draws!r}.")
+    integer(draws, "draws")
 
 
 def compared(

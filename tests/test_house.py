@@ -23,6 +23,7 @@ MODULES = sorted(module.name for module in pkgutil.walk_packages([str(PACKAGE)],
 # Each room may use the rooms before it.
 FLOORS = [
     {"errors", "values", "version"},
+    {"checking"},
     {"kernels"},
     {"rows"},
     {"measures", "costs", "data"},

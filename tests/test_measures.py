@@ -167,3 +167,10 @@ def test_the_readme_table_is_the_registry():
     assert table == {name: kind.formula for name, kind in registered().items()}
     undefined = dict(re.findall(r"^\| `(\w+)[^|]*\| [^|]*\| [^|]* \| ([^|]*?) \|$", readme, re.M))
     assert undefined == {name: kind.undefined for name, kind in registered().items()}
+
+
+def test_every_measure_has_a_citation_and_an_example():
+    for kind in registered().values():
+        assert re.search(r"\((19|20)\d\d\), \"", kind.__doc__), kind  # authors (year), "title"
+        assert ">>> lp.evaluate(" in kind.__doc__, kind
+        assert "Parameters" in kind.__doc__ or not dataclasses.fields(kind), kind

@@ -13,6 +13,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, cast, overload
 import numpy as np
 import numpy.typing as npt
 
+from ..checking import integer
 from ..errors import LambdaplugError
 from ..kernels import (
     LETOR_FAULTS,
@@ -131,11 +132,9 @@ def load_letor(
     >>> data.X.shape, data.labels.tolist(), data.group.tolist(), data.query_ids.tolist()
     ((3, 3), [2.0, 0.0, 1.0], [2, 1], [10, 11])
     """
-    for name, value in (("features", features), ("max_features", max_features)):
-        if (name, value) != ("features", None) and not (type(value) is int and value >= 1):
-            optional = ", or None" if name == "features" else ""
-            raise LambdaplugError(f"load_letor: {name} must be an integer >= 1{optional}; got {value!r}.")
-    columns = _Columns(features, max_features, missing)
+    if features is not None:
+        features = integer(features, "load_letor: features", purpose=", or None")
+    columns = _Columns(features, integer(max_features, "load_letor: max_features"), missing)
     if layout is None:
         paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         if not paths:
