@@ -140,7 +140,7 @@ def test_labels_beyond_the_gain():
     assert value("ndcg(gain='linear')", [100, 0.5]) == 1.0
     assert 0 < value(lp.NDCG(gain=lambda label: 1 / (1 + np.exp(-label))), [-3, 40]) < 1
     assert value(lp.NDCG(gain=lambda label: 1 if label > 35 else 0), [1, 40]) == pytest.approx(1 / np.log2(3))
-    with pytest.raises(lp.LambdaplugError, match="takes the whole labels 0 to 2"):
+    with pytest.raises(lp.LambdaplugError, match="takes the integer labels 0 to 2"):
         value("ndcg(gain=(0,1,3))", [0, 3])
     with pytest.raises(lp.LambdaplugError, match=r"whole labels 0 to 2; .* not all whole"):
         value("ndcg(gain=(0,1,3))", [0, 1.5])
