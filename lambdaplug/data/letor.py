@@ -73,34 +73,14 @@ LAYOUTS = {
 
 
 @overload
-def load_letor(
-    path: FilePath | Sequence[FilePath],
-    layout: None = None,
-    fold: int = 1,
-    *,
-    features: int | None = None,
-    max_features: int = 10_000,
-    missing: float = 0.0,
-    sort: bool = False,
-    progress: bool | None = None,
-) -> RankingData: ...
+def load_letor(path: Any, layout: None = None, fold: int = 1, **options: Any) -> RankingData: ...
 
 
 @overload
-def load_letor(
-    path: FilePath,
-    layout: str,
-    fold: int = 1,
-    *,
-    features: int | None = None,
-    max_features: int = 10_000,
-    missing: float = 0.0,
-    sort: bool = False,
-    progress: bool | None = None,
-) -> LetorParts: ...
+def load_letor(path: FilePath, layout: str, fold: int = 1, **options: Any) -> LetorParts: ...
 
 
-def load_letor(
+def load_letor(  # type: ignore[misc]  # the overloads say what is returned, this what is taken
     path: FilePath | Sequence[FilePath],
     layout: str | None = None,
     fold: int = 1,

@@ -122,7 +122,7 @@ class NDCG(DCG):
 
     Parameters
     ----------
-    k, gain, discount
+    k, gain, discount :
         As for DCG.
 
     >>> import lambdaplug as lp
@@ -166,7 +166,7 @@ class MeanNDCG(DCG):
 
     Parameters
     ----------
-    k, gain, discount
+    k, gain, discount :
         As for DCG.
 
     >>> import lambdaplug as lp

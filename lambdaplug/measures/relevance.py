@@ -53,10 +53,8 @@ class Precision(_TopK):
 
     Parameters
     ----------
-    k : int
-        The last rank that counts.
-    relevant : float
-        Documents with a label >= this are relevant.
+    k, relevant : int, float
+        As for MAP; k must be given.
 
     >>> import lambdaplug as lp
     >>> lp.evaluate("p@2", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
@@ -78,10 +76,8 @@ class Recall(_TopK):
 
     Parameters
     ----------
-    k : int
-        The last rank that counts.
-    relevant : float
-        Documents with a label >= this are relevant.
+    k, relevant : int, float
+        As for MAP; k must be given.
 
     >>> import lambdaplug as lp
     >>> lp.evaluate("recall@2", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])

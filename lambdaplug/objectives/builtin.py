@@ -166,11 +166,11 @@ class Lambdarank(BuiltIn):
         queries = ranking.queries
         gain, inverse = self.prepared(queries)
         lambdarank_kernel()(
-            *(*sigmoid_table(self.sigmoid), self.sigmoid, self.norm, self.truncation_level, ranking.scores),
-            *(gain, inverse, discounts(queries), _document_weight(queries)),
-            *(queries.offsets, task.first, task.last, ranking.orders[None]),
-            scratch.array("sums32", 2, len(into[1]), np.float32),
-            *(*into, forces),
+            (*sigmoid_table(self.sigmoid), self.sigmoid),
+            *(self.norm, self.truncation_level),
+            (ranking.scores, gain, inverse, discounts(queries), _document_weight(queries)),
+            (queries.offsets, task.first, task.last, ranking.orders[None]),
+            *(scratch.array("sums32", 2, len(into[1]), np.float32), into, forces),
         )
 
 
@@ -205,9 +205,10 @@ class XENDCG(BuiltIn):
         queries = ranking.queries
         gain = queries.memo("xendcg", lambda: np.exp2(whole_labels(queries, repr(self), LABELS - 1)))
         xendcg_kernel()(
-            *(self.seed, ranking.iteration, ranking.scores, gain, _document_weight(queries)),
-            *(queries.offsets, task.first, task.last, scratch.array("xendcg", 3, len(into[1]))),
-            *into,
+            *(self.seed, ranking.iteration),
+            (ranking.scores, gain, _document_weight(queries)),
+            (queries.offsets, task.first, task.last),
+            *(scratch.array("xendcg", 3, len(into[1])), into),
         )
 
 
@@ -323,13 +324,15 @@ class RankPairs(BuiltIn):
         refuse_document_weights(self, queries)
         prepared = self.prepared(queries)
         rank_pairs_kernel(self.objective, self.pair_method == "mean")(
-            *(self.pairs, ranking.iteration, self.score_normalization, self.normalization, ranking.scores),
-            *(queries.labels, prepared.gain, prepared.inverse, discounts(queries), prepared.begin),
-            *(queries.offsets, task.first, task.last, ranking.orders[None]),
-            scratch.array("sums32", 2, len(into[1]), np.float32),
-            scratch.array("states", 2, len(into[1])),
-            scratch.array("by label", 2, len(into[1]), np.int32),
-            *(*into, forces),
+            *(self.pairs, ranking.iteration, (self.score_normalization, self.normalization)),
+            (ranking.scores, queries.labels, prepared.gain, prepared.inverse, discounts(queries), prepared.begin),
+            (queries.offsets, task.first, task.last, ranking.orders[None]),
+            (
+                scratch.array("sums32", 2, len(into[1]), np.float32),
+                scratch.array("states", 2, len(into[1])),
+                scratch.array("by label", 2, len(into[1]), np.int32),
+            ),
+            *(into, forces),
         )
 
 
