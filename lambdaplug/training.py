@@ -16,13 +16,12 @@ from .kernels import Team
 from .queries import Array, Queries
 from .schedules import Memory, Moment
 
-__all__ = ["DataSet", "Grown", "Rows", "Training", "read", "register_reader", "tell"]
+__all__ = ["ROWS", "DataSet", "Grown", "Rows", "Training", "read", "register_reader", "tell"]
 
 
 class Rows(NamedTuple):
     """What a host's own ranker passes in place of a data set."""
 
-    host: str
     labels: Any
     weight: Any
     group: Any
@@ -119,24 +118,25 @@ def _counted(queries: Queries, objective: Hashable) -> tuple[Training, int]:
 
 # --- readers -------------------------------------------------------------------------------------------------------
 
+ROWS = "rows"  # in place of a package
 _READERS: dict[str, Callable[[Any], DataSet]] = {}
 
 
 def register_reader(package: str, reader: Callable[[Any], DataSet]) -> None:
-    """Say how data sets whose class comes from this package are read."""
+    """Say how data sets whose class comes from this package are read, or ``ROWS``."""
     _READERS[package] = reader
 
 
 def read(data: Any) -> DataSet:
     """The data set that a host passed to an objective or a metric."""
     if isinstance(data, Rows):
-        return _READERS[data.host](data)
+        return _READERS[ROWS](data)
     for kind in type(data).__mro__:
         package = kind.__module__.partition(".")[0]
         if package in _READERS:
             return _READERS[package](data)
     raise LambdaplugError(
-        f"expected a data set of {' or '.join(sorted(_READERS))} as the second argument, got {type(data).__name__}. "
+        f"expected a data set of {' or '.join(sorted(set(_READERS) - {ROWS}))} as the second argument, got {type(data).__name__}. "
         "For arrays use objective.gradients(scores, labels, group) or lp.evaluate; for scikit-learn's interface "
         "lp.LGBMRanker and lp.XGBRanker."
     )

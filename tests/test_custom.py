@@ -1,14 +1,17 @@
 """Measures of the user's own: values, deltas, what they refuse, and their way into other processes."""
 
+import collections
 import copy
 import dataclasses
 import enum
 import functools
+import gc
 import os
 import pickle
 import subprocess
 import sys
 import types
+import weakref
 from pathlib import Path
 
 import cloudpickle
@@ -336,7 +339,7 @@ def test_rows_that_cannot_be_used_are_an_error_in_training():
         return rows
 
     for rows, message in (
-        (short, "one finite number a document"),
+        (short, "one finite number per document"),
         (infinite, "not finite"),
         (looked_up, "reads beyond"),
     ):
@@ -614,7 +617,7 @@ def unassigned():
         (("x", lambda labels: labels[...][0]), {}, "Numba cannot compile <lambda>: .*No definition for lowering"),
         (("x", unassigned()), {}, "Numba cannot compile value.*factor"),
         (("x", revenue), {"rows": lambda labels: (labels * 1.0,)}, "rows= must return one array"),
-        (("x", fifth), {}, r"fifth fails for the ranked labels \[1\.\]: IndexError.*from 1 on"),
+        (("x", fifth), {}, r"fifth fails for the ranked labels \[1\.\]: IndexError.*documents >= 1"),
         (("x", writes), {}, "writes fails .*read-only"),
         (("x", text), {}, "text must return a number, it returned 'high'"),
         (("x", calls_plain), {}, "custom 'x': Numba cannot compile calls_plain: .*helper.* need @numba.njit"),
@@ -624,7 +627,7 @@ def unassigned():
         (("x", revenue), {"prepare": precision_rows}, "prepare= is for a delta="),
         (("x", revenue), {"delta": revenue_delta, "rows": revenue_rows}, "rows= takes the place of delta="),
         (("x", revenue), {"rows": revenue}, "rows= must return one array, .upper, lower. or .upper, lower, scale."),
-        (("x", revenue), {"rows": lambda labels: labels[1:]}, "one entry a document"),
+        (("x", revenue), {"rows": lambda labels: labels[1:]}, "one entry per document"),
         (("x", revenue), {"rows": lambda labels: helper(labels) * labels}, "Numba cannot compile <lambda>"),
         (("x", revenue), {"k": 0}, "k must be an integer >= 1"),
         (("x y", revenue), {}, "name without spaces"),
@@ -840,3 +843,34 @@ def test_numerical_gradients_say_what_is_wrong_with_a_value(kind):
     scores, labels, group = [0.3, 0.2, 0.1, 0.2, 0.1], [1, 0, 1, 2, 0], [3, 2]
     with pytest.raises(lp.LambdaplugError, match="the measure of query 1 is not finite"):
         kind(lp.custom("inverse", inverse), c=1.0).gradients(scores, labels, group)
+
+
+def closure(number):
+    def value(labels):
+        return labels[0] * number
+
+    def delta(labels, i, j):
+        return (labels[i] - labels[j]) * number if i == 0 else 0.0
+
+    return lp.custom(f"top{number}", value, delta=delta), weakref.ref(value), weakref.ref(delta)
+
+
+def test_functions_are_freed_with_their_measures(monkeypatch):
+    monkeypatch.setattr(sys.modules["lambdaplug.custom"], "_RECENT", collections.deque(maxlen=1))
+    scores, labels, group = [0.0, 1.0, 2.0], [2, 0, 1], [3]
+    seen = []
+    for number in range(3):
+        measure, *functions = closure(number)
+        assert lp.evaluate(measure, labels, scores, group) == {f"top{number}": number}
+        gradient, _ = lp.LambdaRank(measure).gradients(scores, labels, group)
+        assert np.any(gradient != 0) == (number > 0)
+        seen += functions
+    kept = closure(7)[0]
+    again = closure(7)[0]
+    assert again == kept  # one function, however often it is defined
+    del measure, again
+    gc.collect()
+    assert [one() for one in seen] == [None] * 6
+    many = [closure(number)[1] for number in range(100, 110)]
+    gc.collect()
+    assert sum(one() is not None for one in many) <= 1  # the recent one

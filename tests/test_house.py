@@ -84,6 +84,18 @@ def test_no_room_of_measures_is_longer_than_300_lines():
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 300, path.name
 
 
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_the_hosts_room_asks_which_host_it_is(path):
+    room = path.relative_to(PACKAGE).with_suffix("").parts[0]
+    if room not in ("hosts", "__init__"):
+        words = [
+            node.value
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant)
+        ]
+        assert not {"lightgbm", "xgboost"} & {word.lower() for word in words if isinstance(word, str)}
+
+
 def test_every_public_name_is_there_and_documented():
     for name in lp.__all__:
         thing = getattr(lp, name)

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from ..training import DataSet, register_reader
+from ..training import ROWS, DataSet, register_reader
 
 __all__ = ["HOSTS", "module"]
 
@@ -29,3 +29,4 @@ def _reader(host: str) -> Callable[[Any], DataSet]:
 
 for _host in HOSTS:
     register_reader(_host, _reader(_host))
+register_reader(ROWS, _reader("lightgbm"))  # whose own ranker passes labels, weight and group

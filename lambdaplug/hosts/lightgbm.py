@@ -40,7 +40,7 @@ class LightGBM(Host):
     def queries(self, booster: Any, data: Any) -> Queries:
         """Read once for each version of a Dataset; rows as such, once for each training."""
         rows = isinstance(data, Rows)
-        owner, version = (booster, tuple(map(id, data[1:]))) if rows else (data, getattr(data, "version", 0))
+        owner, version = (booster, tuple(map(id, data))) if rows else (data, getattr(data, "version", 0))
         known = None if owner is None else self._known.get(owner)
         if known is None or known[0] != version:
             known = version, (_weighted(data.labels, data.group, data.weight) if rows else _queries(data))

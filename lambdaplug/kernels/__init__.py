@@ -1,7 +1,7 @@
 """Compiled loops: the only place that imports Numba. They know arrays; what the numbers mean is decided elsewhere."""
 
 from .builtin import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
-from .compiling import copied, foreign, inlinable, try_compiling
+from .compiling import Kernels, copied, foreign, inlinable, try_compiling
 from .constructions import (
     LIST_BLOCK,
     LIST_PADDING,
@@ -58,6 +58,7 @@ __all__ = [
     "TABLE_SIZE",
     "VALUE_BYTES",
     "WIDE",
+    "Kernels",
     "PairDelta",
     "PairShape",
     "Team",

@@ -6,7 +6,9 @@ passed as arguments, would compile anew in every process: Numba's on-disk cache 
 
 import functools
 import gc
-from collections.abc import Callable
+import inspect
+import weakref
+from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -21,6 +23,7 @@ from .cache import add_cache
 
 __all__ = [
     "REDUCE",
+    "Kernels",
     "borrowed",
     "compile_kernel",
     "copied",
@@ -31,21 +34,30 @@ __all__ = [
     "line",
     "load",
     "local_float32",
+    "per_function",
     "reducible",
     "try_compiling",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PACKAGE = __name__.partition(".")[0] + "."
+
 # What a vectorised reduction needs, and nothing that would let LLVM assume away NaN and infinity.
 REDUCE = {"reassoc", "contract", "arcp", "nsz"}
+
+# Of functions that only kernels call: no entries for Python and C to compile.
+_INNER: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def inlinable(function: F) -> F:
     """Let kernels call a plain function; it stays an ordinary function everywhere else.
 
     Formulas stay strict inside a kernel whose sums may be reordered: without a word, they would inherit its fastmath.
+    One with a function of the user's inside comes back compiled: Numba never forgets a function that was registered.
     """
+    if _closes(function):
+        return cast(F, njit(fastmath=False, **_INNER)(function))
     register_jitable(fastmath=False)(function)
     return function
 
@@ -56,13 +68,52 @@ def reducible(function: F) -> F:
     return function
 
 
-@functools.cache
 def foreign(function: F, checked: bool) -> F:
-    """The same for a function of the user's; ``checked``: an index beyond the end raises, where it would read what lies there.
+    """The same for a function of the user's; ``checked``: an index beyond the end raises, where it would read what lies there."""
+    return cast(F, njit(fastmath=False, boundscheck=checked, **_INNER)(function))
 
-    It is a copy that kernels call, as both forms of one function may be needed.
-    """
-    return cast(F, register_jitable(fastmath=False, boundscheck=checked)(copied(function)))
+
+class Kernels(dict[Any, Any]):
+    """The kernels with one user's function inside: whoever is to keep them, keeps this."""
+
+    def of(self, function: Callable[..., Any]) -> None:
+        """Keep the kernels made of this closure around the function.
+
+        The closure itself must not hold them: they hold it, and Numba holds what a kernel was compiled from as long as
+        the kernel lives.
+        """
+        function.__dict__["kernels"] = weakref.ref(self)
+
+
+def per_function(factory: F) -> F:
+    """``functools.cache`` for a factory of kernels; those of a closure that has a keeper live as long as that does."""
+    always = functools.cache(factory)
+
+    @functools.wraps(factory)
+    def cached(*arguments: Any) -> Any:
+        keepers = (one.__dict__["kernels"]() for one in _flat(arguments) if _closes(one) and "kernels" in one.__dict__)
+        kept = next(keepers, None)
+        if kept is None:
+            return always(*arguments)
+        key = factory, arguments
+        if key not in kept:
+            kept.setdefault(key, factory(*arguments))
+        return kept[key]
+
+    return cast(F, cached)
+
+
+def _flat(things: tuple[Any, ...]) -> Iterator[Any]:
+    for thing in things:
+        if isinstance(thing, tuple):
+            yield from _flat(thing)
+        else:
+            yield thing
+
+
+def _closes(thing: object) -> bool:
+    """Whether it is a function of this package's that holds something else, as those around a user's function do."""
+    return inspect.isfunction(thing) and thing.__closure__ is not None and thing.__module__.startswith(PACKAGE)
 
 
 def copied(function: F) -> F:

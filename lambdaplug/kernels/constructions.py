@@ -21,6 +21,7 @@ from .compiling import (
     line,
     load,
     local_float32,
+    per_function,
     reducible,
 )
 from .pairs import exponential, log_scale, nearness
@@ -126,7 +127,7 @@ def list_kernel() -> Callable[..., int]:
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
 
 
-@functools.cache
+@per_function
 def exact_pairs_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> Callable[..., int]:
     """Forces and hessians of the pairs of ``wide`` queries, in float64.
 
@@ -235,7 +236,7 @@ def pair_force(better: bool, size: float, forth: tuple[float, float], back: tupl
     return size * force, size * bend
 
 
-@functools.cache
+@per_function
 def fast_pairs_kernel(
     pair: PairDelta, cost: Callable[..., tuple[float, float]], shifted: bool, summed: bool, plain: bool, long: bool
 ) -> Callable[..., int]:
@@ -466,7 +467,7 @@ def give_back(
     return True
 
 
-@functools.cache
+@per_function
 def delta_kernel(pair: PairDelta) -> Callable[..., None]:
     """``kernel(rows, frozen, cut, out)``: the n x n deltas of one query, before its norm; zero below the diagonal."""
     begin = inlinable(pair.begin)
@@ -483,7 +484,7 @@ def delta_kernel(pair: PairDelta) -> Callable[..., None]:
     return compile_kernel(kernel)
 
 
-@functools.cache
+@per_function
 def place_kernel(value: Callable[..., float]) -> Callable[..., int]:
     """Each document moved to its ideal place; see the arguments in ``DiscreteBounded.accumulate``.
 

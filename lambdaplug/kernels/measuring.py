@@ -1,23 +1,22 @@
 """The O(n) kernels that every measure is specialised into: normaliser, value, swap rows; and values where scores tie."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable, line, load
+from .compiling import compile_kernel, inlinable, line, load, per_function
 
 __all__ = ["expected_kernel", "norm_kernel", "sort_stretch", "swap_kernel", "tied_value_kernel", "value_kernel"]
 
 
-@functools.cache
+@per_function
 def norm_kernel(norm: Callable[..., float]) -> Callable[..., None]:
     """``kernel(gain, discount, k, offsets, first, last, order, ranked, out)``: ``out[query]``, order = the ideal one."""
     return _per_query(norm)
 
 
-@functools.cache
+@per_function
 def value_kernel(value: Callable[..., float]) -> Callable[..., None]:
     """The same for the raw value, order = the ranking by score."""
     return _per_query(value)
@@ -83,7 +82,7 @@ def _rank_ties(
         low = high
 
 
-@functools.cache
+@per_function
 def tied_value_kernel(value: Callable[..., float]) -> Callable[..., None]:
     """``kernel(gain, scores, descending, discount, k, offsets, first, last, order, ranked, ends, out)``.
 
@@ -92,7 +91,7 @@ def tied_value_kernel(value: Callable[..., float]) -> Callable[..., None]:
     return _per_tied_query(value, False)
 
 
-@functools.cache
+@per_function
 def expected_kernel(expected: Callable[..., float]) -> Callable[..., None]:
     """The same arguments; the mean over every order of equal scores, by a measure's ``expected``."""
     return _per_tied_query(expected, True)
@@ -127,7 +126,7 @@ def _per_tied_query(function: Callable[..., float], expected: bool) -> Callable[
     return compile_kernel(kernel)
 
 
-@functools.cache
+@per_function
 def swap_kernel(swap: Callable[..., int]) -> Callable[..., None]:
     """``kernel(gain, discount, k, norm, offsets, first, last, order, rows, cuts)``.
 

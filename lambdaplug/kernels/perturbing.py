@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable
+from .compiling import compile_kernel, inlinable, per_function
 
 __all__ = ["NOISE", "change", "move_kernel", "sign_kernel"]
 
@@ -56,7 +56,7 @@ def change(after: float, before: float) -> float:
     return 0.0 if size <= NOISE * abs(before) and size < np.inf else difference
 
 
-@functools.cache
+@per_function
 def move_kernel(value: Callable[..., float]) -> Callable[..., None]:
     """``kernel(scores, c, gain, discount, k, norm, offsets, first, last, order, ranked, slope)``.
 

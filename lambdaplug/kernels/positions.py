@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, load
+from .compiling import REDUCE, compile_kernel, inlinable, load, per_function
 
 __all__ = ["POSITION_ROWS", "backward_kernel", "chunk_kernel", "position_kernel", "smooth_kernel"]
 
@@ -99,7 +99,7 @@ def position_kernel() -> Callable[..., None]:
     return compile_kernel(kernel, fastmath=REDUCE)
 
 
-@functools.cache
+@per_function
 def smooth_kernel(smooth: Callable[..., float]) -> Callable[..., None]:
     """``kernel(gain, discount, cut, beta, norm, offsets, first, last, order, rows, value)``.
 

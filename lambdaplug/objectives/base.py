@@ -349,7 +349,7 @@ class Objective(Value, abc.ABC):
     def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Gradients:
         """What a host calls: (scores, data set); or, from ``lgb.LGBMRanker``, (labels, scores, weight, group)."""
         if group is not None:
-            scores, data = data, Rows("lightgbm", scores, weight, group)
+            scores, data = data, Rows(scores, weight, group)
         data_set = read(data)
         plan = self
         iteration = 0
