@@ -1,6 +1,6 @@
 """Compare rankings query by query: ``compare`` two or more systems, ``leaderboard`` for the table papers print."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, overload
 
@@ -70,20 +70,8 @@ class Comparison:
     __repr__ = __str__
 
 
-class Comparisons(Mapping[str, Comparison]):
+class Comparisons(dict[str, Comparison]):
     """Several systems against one baseline, by name; their ``_holm`` p-values are corrected for being several."""
-
-    def __init__(self, parts: Mapping[str, Comparison]) -> None:
-        self._parts = dict(parts)
-
-    def __getitem__(self, name: str) -> Comparison:
-        return self._parts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
 
     def __str__(self) -> str:
         first = next(iter(self.values()))
@@ -201,7 +189,7 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
     for name, scores in scores_b.items():
         (values_b,) = per_query_values([kind], queries, scores, **rules)
         found.append(compared(str(kind), (baseline, name), values_a, values_b, level, draws, seed))
-    return Comparisons(dict(zip(scores_b, _holm(found), strict=True)))
+    return Comparisons(zip(scores_b, _holm(found), strict=True))
 
 
 def _check(level: float, draws: int) -> None:

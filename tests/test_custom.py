@@ -23,6 +23,7 @@ import pytest
 import xgboost as xgb
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import revenue, revenue_delta
 
 import lambdaplug as lp
 from lambdaplug.custom import digest_of
@@ -30,17 +31,6 @@ from lambdaplug.measures import registered, swap_deltas
 from lambdaplug.queries import Queries
 
 ROOT = Path(__file__).parent.parent
-
-
-def revenue(labels):
-    total = 0.0
-    for r in range(min(3, len(labels))):
-        total += labels[r]
-    return total
-
-
-def revenue_delta(labels, i, j):
-    return labels[i] - labels[j] if i < 3 and j >= 3 else 0.0
 
 
 def precision(labels):
@@ -390,7 +380,7 @@ def made(source, **given):
 
 def test_custom_measures_are_values():
     assert str(FAST) == "revenue@3"
-    assert repr(FAST) == "custom('revenue@3', test_custom.revenue)"
+    assert repr(FAST) == "custom('revenue@3', oracle.revenue)"
     assert repr(lp.LambdaRank(FAST)) == "LambdaRank('revenue@3')"
     same = lp.custom("revenue@3", revenue, delta=revenue_delta, k=3)
     assert same == FAST

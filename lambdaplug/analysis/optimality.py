@@ -251,14 +251,13 @@ def examine(
     directions: int = 459,
     steps: Sequence[float] = STEPS,
     seed: int = 0,
-    *,
-    share: float = 0.01,
+    progress: bool = True,
     rule: Rule = "significant",
     level: float = 0.01,
+    share: float = 0.01,
     single_weights: int = 100,
     single_steps: Sequence[float] = SINGLE_STEPS,
     shown: int = 4,
-    progress: bool = True,
 ) -> Optimality:
     """The certificate for the weights of a landscape's model; see ``lp.local_optimality`` for what it means."""
     started = time.perf_counter()

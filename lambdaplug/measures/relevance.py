@@ -72,7 +72,7 @@ class Precision(_TopK):
 class Recall(_TopK):
     """Recall@k = relevant documents in the top k / all relevant documents.
 
-    C. J. van Rijsbergen (1979), "Information Retrieval", second edition, chapter 7.
+    C. Cleverdon (1967), "The Cranfield tests on index language devices", Aslib Proceedings 19(6).
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ class Recall(_TopK):
         As for MAP; k must be given.
 
     >>> import lambdaplug as lp
-    >>> lp.evaluate("recall@2", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
-    {'recall@2': 0.5}
+    >>> lp.evaluate(lp.Recall(k=2, relevant=2), labels=[1, 2, 3], scores=[3, 2, 1], group=[3])
+    {'recall@2(relevant=2)': 0.5}
     """
 
     name: ClassVar[str] = "recall"

@@ -8,7 +8,7 @@ its zero hessians, and its way with weights.
 import functools
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,9 @@ from ..measures import MAP, NDCG, Measure, Pairs
 from ..queries import Array, Queries, Task
 from ..rows import differing
 from .base import EMPTY, Objective, Ranking, Scratch, refuse_document_weights, require_order
+from .mixture import Into
 
 __all__ = ["XENDCG", "BuiltIn", "Lambdarank", "RankPairs"]
-
-Into: TypeAlias = tuple[float, Array, Array]  # a coefficient, and the gradient and hessian to add so many times to
 
 NO_FORCES = np.empty((0, 0))
 LABELS = 31  # LightGBM's default label_gain has so many entries
@@ -64,13 +63,7 @@ class BuiltIn(Objective):
         return forces
 
     def accumulate(
-        self,
-        ranking: Ranking,
-        task: Task,
-        scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
+        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
     ) -> None:
         self._add(ranking, task, scratch, (coefficient, gradient, hessian), NO_FORCES)
 

@@ -216,21 +216,9 @@ class FDSA(_Numerical):
         gain, _, norm, discount, k = self.prepared(queries)
         slope = scratch.array("slope", 1, len(gradient))[0, : len(gradient)]
         ranked = scratch.array("ranked", 2, int(queries.sizes.max(initial=0)))
-        self.measure.run(
-            move_kernel(self.measure.value),
-            ranking.scores,
-            self.c,
-            gain,
-            discount,
-            k,
-            norm,
-            queries.offsets,
-            task.first,
-            task.last,
-            ranking.orders[None],
-            ranked,
-            slope,
-        )
+        lists = queries.offsets, task.first, task.last, ranking.orders[None]
+        kernel = move_kernel(self.measure.value)
+        self.measure.run(kernel, ranking.scores, self.c, (gain, norm, discount, k), lists, ranked, slope)
         if not np.isfinite(slope).all():
             row = queries.offsets[task.first] + np.flatnonzero(~np.isfinite(slope))[0]
             self._refuse(int(np.searchsorted(queries.offsets, row, side="right")) - 1)
