@@ -142,7 +142,7 @@ def test_labels_beyond_the_gain():
     assert value(lp.NDCG(gain=lambda label: 1 if label > 35 else 0), [1, 40]) == pytest.approx(1 / np.log2(3))
     with pytest.raises(lp.LambdaplugError, match="takes the integer labels 0 to 2"):
         value("ndcg(gain=(0,1,3))", [0, 3])
-    with pytest.raises(lp.LambdaplugError, match=r"whole labels 0 to 2; .* not all whole"):
+    with pytest.raises(lp.LambdaplugError, match=r"integer labels 0 to 2; .* not all integers"):
         value("ndcg(gain=(0,1,3))", [0, 1.5])
     with pytest.raises(lp.LambdaplugError, match="finite and not negative"):
         value("ndcg(gain='linear')", [-1, 2])

@@ -279,7 +279,7 @@ def test_a_guard_lowers_the_later_weights_and_raises_them_again():
         (lambda: lp.Mixture([(1.0, "ndcg")]), "expected an objective such as"),
         (lambda: lp.Mixture([("much", PARTS["map"])]), "weight 0: expected a finite number >= 0, or a schedule"),
         (lambda: lp.Mixture([(math.nan, PARTS["map"])]), "weight 0: expected a finite number"),
-        (lambda: lp.Graded([PARTS["map"], PARTS["newton"]], weights=[0.5]), r"expected one a tier \(2\), got 1"),
+        (lambda: lp.Graded([PARTS["map"], PARTS["newton"]], weights=[0.5]), r"expected one per tier \(2\), got 1"),
         (lambda: lp.Graded([PARTS["map"], PARTS["newton"]], weights=[1, 0.3]), "sum to 1, got"),
         (lambda: lp.Graded([]), "at least one tier"),
         (lambda: lp.Mixture([(-1.0, PARTS["map"])]), "weight 0: expected a finite number >= 0"),
