@@ -1,12 +1,13 @@
 """Compare rankings query by query: ``compare`` two or more systems, ``leaderboard`` for the table papers print."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from .checking import integer
 from .errors import LambdaplugError
 from .evaluation import Convention, Empty, Ties, import_pandas, mean, per_query_values
 from .measures import Measure, as_measure, as_measures
@@ -69,20 +70,8 @@ class Comparison:
     __repr__ = __str__
 
 
-class Comparisons(Mapping[str, Comparison]):
+class Comparisons(dict[str, Comparison]):
     """Several systems against one baseline, by name; their ``_holm`` p-values are corrected for being several."""
-
-    def __init__(self, parts: Mapping[str, Comparison]) -> None:
-        self._parts = dict(parts)
-
-    def __getitem__(self, name: str) -> Comparison:
-        return self._parts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
 
     def __str__(self) -> str:
         first = next(iter(self.values()))
@@ -119,43 +108,38 @@ def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-@overload
-def compare(
-    measure: str | Measure,
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    scores_a: npt.ArrayLike,
-    scores_b: Systems,
-    *,
-    names: Sequence[str] | None = None,
-    empty: Empty = "skip",
-    ties: Ties = "stable",
-    convention: Convention | None = None,
-    level: float = 0.95,
-    draws: int = 10_000,
-    seed: int = 0,
-) -> Comparisons: ...
+Row: TypeAlias = tuple[list[str], list[tuple[float, bool, bool]]]  # names, then cells: a value, if best, if different
+
+
+def text_table(names: list[str], measures: Sequence[str], rows: Sequence[Row], legend: str) -> str:
+    """For the terminal: * the best of a column, † significantly different."""
+    cells = [[*names, *(f"{measure}  " for measure in measures)]]
+    for own, values in rows:
+        cells.append(
+            [*own, *(f"{x:.4f}{'*' if best else ' '}{'†' if differs else ' '}" for x, best, differs in values)]
+        )
+    return "\n".join([*aligned(cells), f"* best of its column; {legend}"])
+
+
+def markdown_table(names: list[str], measures: Sequence[str], rows: Sequence[Row], legend: str) -> str:
+    """The best of a column in bold, † significantly different."""
+    cells = [[*names, *measures], ["---", *("---:" for _ in [*names[1:], *measures])]]
+    for own, values in rows:
+        marked = (f"**{x:.4f}**" if best else f"{x:.4f}" for x, best, _ in values)
+        cells.append([*own, *(x + "†" * differs for x, (_, _, differs) in zip(marked, values, strict=True))])
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]
+    return "\n".join([*lines, "", legend])
 
 
 @overload
-def compare(
-    measure: str | Measure,
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    scores_a: npt.ArrayLike,
-    scores_b: npt.ArrayLike,
-    *,
-    names: Sequence[str] | None = None,
-    empty: Empty = "skip",
-    ties: Ties = "stable",
-    convention: Convention | None = None,
-    level: float = 0.95,
-    draws: int = 10_000,
-    seed: int = 0,
-) -> Comparison: ...
+def compare(measure: Any, labels: Any, group: Any, scores_a: Any, scores_b: Systems, **rules: Any) -> Comparisons: ...
 
 
-def compare(
+@overload
+def compare(measure: Any, labels: Any, group: Any, scores_a: Any, scores_b: Any, **rules: Any) -> Comparison: ...
+
+
+def compare(  # type: ignore[misc]  # the overloads say what is returned, this what is taken
     measure: str | Measure,
     labels: npt.ArrayLike,
     group: npt.ArrayLike,
@@ -205,20 +189,19 @@ def compare(
     for name, scores in scores_b.items():
         (values_b,) = per_query_values([kind], queries, scores, **rules)
         found.append(compared(str(kind), (baseline, name), values_a, values_b, level, draws, seed))
-    return Comparisons(dict(zip(scores_b, _holm(found), strict=True)))
+    return Comparisons(zip(scores_b, _holm(found), strict=True))
 
 
 def _check(level: float, draws: int) -> None:
     if not 0 < level < 1:
         raise LambdaplugError(f"level: expected a number between 0 and 1, such as 0.95; got {level!r}.")
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-        raise LambdaplugError(f"draws: expected a whole number from 1 on, got {draws!r}.")
+    integer(draws, "draws")
 
 
 def compared(
     measure: str, names: tuple[str, str], values_a: Array, values_b: Array, level: float, draws: int, seed: int
 ) -> Comparison:
-    """The comparison of two systems' values, one a query, NaN where the measure is undefined. 0 draws: no such test."""
+    """The comparison of two systems' values, one per query, NaN where the measure is undefined. 0 draws: no such test."""
     from scipy.special import stdtr, stdtrit
 
     defined = ~(np.isnan(values_a) | np.isnan(values_b))
@@ -344,18 +327,16 @@ class Leaderboard:
         against = f"from {self.baseline}" if self.baseline is not None else "from the best of its column"
         return f"† differs {against} ({kind}, Holm's correction over systems, {100 * self.level:g} %)"
 
+    def _rows(self) -> list[Row]:
+        return [
+            ([s], [(self.means[m][s], self.is_best(m, s), self.differs(m, s)) for m in self.means])
+            for s in self._systems
+        ]
+
     @property
     def text(self) -> str:
         """A table for the terminal: * the best of a column, † significantly different."""
-        cells = [["", *(f"{measure}  " for measure in self.means)]]
-        for system in self._systems:
-            row = [system]
-            for measure in self.means:
-                best = "*" if self.is_best(measure, system) else " "
-                mark = "†" if self.differs(measure, system) else " "
-                row.append(f"{self.means[measure][system]:.4f}{best}{mark}")
-            cells.append(row)
-        return "\n".join([*aligned(cells), f"* best of its column; {self._legend}"])
+        return text_table([""], list(self.means), self._rows(), self._legend)
 
     def __str__(self) -> str:
         return self.text
@@ -364,19 +345,10 @@ class Leaderboard:
 
     def markdown(self) -> str:
         """A Markdown table: the best of a column in bold, † significantly different."""
-        rows = [["", *self.means], ["---", *("---:" for _ in self.means)]]
-        for system in self._systems:
-            row = [system]
-            for measure in self.means:
-                value = f"{self.means[measure][system]:.4f}"
-                value = f"**{value}**" if self.is_best(measure, system) else value
-                row.append(value + ("†" if self.differs(measure, system) else ""))
-            rows.append(row)
-        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-        return "\n".join([*lines, "", self._legend])
+        return markdown_table([""], list(self.means), self._rows(), self._legend)
 
     def frame(self, p_values: bool = False) -> Any:
-        """The means as a pandas DataFrame, a row a system; with ``p_values`` those instead."""
+        """The means as a pandas DataFrame, one row per system; with ``p_values`` those instead."""
         if not p_values:
             return import_pandas().DataFrame(self.means)
         values = {measure: {s: self.p_value(measure, s) for s in self._systems} for measure in self.means}

@@ -2,7 +2,7 @@
 
 What the other measures keep in a class, a custom one holds as functions. Equal functions (same code, same constants,
 same captured values) are made one object when a measure is built, so that measures compare, survive pickling, and are
-compiled once a process however often they arrive from another one.
+compiled once per process however often they arrive from another one.
 """
 
 import collections
@@ -63,7 +63,7 @@ class Custom(Measure):
         return f"custom({self.name!r}, {self.function.__module__}.{self.function.__qualname__})"
 
     def __reduce__(self) -> Any:
-        return _restore, tuple(getattr(self, field.name) for field in fields(self))
+        return functools.partial(Custom, **{field.name: getattr(self, field.name) for field in fields(self)}), ()
 
     @property
     def brute_force(self) -> bool:
@@ -123,7 +123,7 @@ class Custom(Measure):
                     "every order of the labels."
                 ) from None
             raise LambdaplugError(
-                f"{self!r}: rows= must give one finite number a document, for every order of the labels. It gave another "
+                f"{self!r}: rows= must give one finite number per document, for every order of the labels. It gave another "
                 "number of them, or one that is not finite."
             ) from None
 
@@ -150,18 +150,23 @@ def custom(
 
     Parameters
     ----------
-    name: what it prints as and is reported under.
-    value: ``value(ranked_labels) -> float``, higher is better: an ordinary function that Numba can compile. It gets the
-        labels of one query's documents as a float64 array in rank order, which it must not change; never an empty one.
+    name : str
+        What it prints as and is reported under.
+    value : callable
+        ``value(ranked_labels) -> float``, higher is better: an ordinary function that Numba can compile. It gets the labels
+        of one query's documents as a float64 array in rank order, which it must not change; never an empty one.
         A document without a label (NaN in ``labels=``) counts as label 0. Numba reads global variables once, when it
         compiles.
-    delta: ``delta(ranked_labels, i, j) -> float``: what the value changes by, its sign does not matter, when the
+    delta : callable or None
+        ``delta(ranked_labels, i, j) -> float``: what the value changes by, its sign does not matter, when the
         documents at the positions i < j (from 0) change places. Without it, training swaps every pair and measures
-        again, which is n^3 a query. ``lp.verify(measure)`` compares the two.
-    prepare: ``prepare(ranked_labels)`` is called once a query, for what a delta needs to take O(1), such as running sums
+        again, which is n^3 per query. ``lp.verify(measure)`` compares the two.
+    prepare : callable or None
+        ``prepare(ranked_labels)`` is called once per query, for what a delta needs to take O(1), such as running sums
         in an array or a tuple of arrays; ``delta`` is then called with that as a fourth argument.
-    rows: in place of a delta, the form that the built-in measures have, trained for by their kernels and as fast:
-        ``rows(ranked_labels)``, called once a query, returns the arrays ``(upper, lower)``, one entry a document, such
+    rows : callable or None
+        In place of a delta, the form that the built-in measures have, trained for by their kernels and as fast:
+        ``rows(ranked_labels)``, called once per query, returns the arrays ``(upper, lower)``, one entry per document, such
         that exchanging the documents at the positions i < j changes the value by
 
             |labels[i] - labels[j]| * |upper[i] - lower[j]|,
@@ -170,10 +175,13 @@ def custom(
         where a document's part in the change depends on nothing but its own label and rank and sums over the documents
         above or below: all sums of label x discount (one array, the discounts), precision, average precision,
         reciprocal rank. ``lp.verify(measure)`` proves it.
-    gain: what the functions get in place of the labels: ``"exp2"``, a sequence with one gain a label or a function of
+    gain : 'exp2', sequence, callable or None
+        What the functions get in place of the labels: ``"exp2"``, a sequence with one gain per label or a function of
         the label, as for ``lp.NDCG``. Default: the labels as they are.
-    k: a promise that nothing changes when two documents below rank k change places: they are left out.
-    normalize: divide by the value of the ideal order (falling labels); undefined where that is not positive.
+    k : int or None
+        A promise that nothing changes when two documents below rank k change places: they are left out.
+    normalize : bool
+        Divide by the value of the ideal order (falling labels); undefined where that is not positive.
 
     Documents with a higher label belong above those with a lower one; with ``gain``, those with a higher gain.
     ``lp.verify(measure)`` finds values that fall where such a document rises.
@@ -194,6 +202,16 @@ def custom(
     >>> swap_deltas(custom("revenue@2", revenue, rows=counted, k=2), [0, 3, 5]).tolist()
     [[0.0, 0.0, 5.0], [0.0, 0.0, 2.0], [5.0, 2.0, 0.0]]
     """
+    given = {"value": value, "delta": delta, "prepare": prepare, "rows": rows}
+    _check(name, given)
+    plain: list[Any] = [_plain(one, f"custom {name!r}: {role}") for role, one in given.items()]
+    functions = dict(zip(("function", "delta", "prepared", "rows"), plain, strict=True))
+    measure = Custom(name=name, **functions, gain=gain, k=k, normalize=bool(normalize))
+    _try(measure)
+    return measure
+
+
+def _check(name: str, given: dict[str, Any]) -> None:
     if not isinstance(name, str) or not name or any(c.isspace() or c == ":" for c in name):
         raise LambdaplugError(f"custom: expected a name without spaces and colons, such as 'revenue@5', got {name!r}.")
     try:
@@ -202,32 +220,17 @@ def custom(
         known = None
     if known is not None:
         raise LambdaplugError(f"custom: {name!r} is a measure of lambdaplug's: choose another name.")
-    if prepare is not None and delta is None:
+    if given["prepare"] is not None and given["delta"] is None:
         raise LambdaplugError(f"custom {name!r}: prepare= is for a delta=, and there is none.")
-    if rows is not None and delta is not None:
+    if given["rows"] is not None and given["delta"] is not None:
         raise LambdaplugError(f"custom {name!r}: rows= takes the place of delta=: give one of them.")
-    functions: dict[str, Any] = {}
-    for role, function in (("value", value), ("delta", delta), ("prepare", prepare), ("rows", rows)):
-        function = getattr(function, "py_func", function)  # of a compiled one, the function that was
-        if function is not None and not inspect.isfunction(function):
-            raise LambdaplugError(f"custom {name!r}: {role} must be a plain Python function, got {function!r}.")
-        functions[role] = function
-    measure = Custom(
-        name=name,
-        function=functions["value"],
-        delta=functions["delta"],
-        prepared=functions["prepare"],
-        rows=functions["rows"],
-        gain=gain,
-        k=k,
-        normalize=bool(normalize),
-    )
-    _try(measure)
-    return measure
 
 
-def _restore(*values: Any) -> Custom:
-    return Custom(**dict(zip((field.name for field in fields(Custom)), values, strict=True)))
+def _plain(function: Any, name: str) -> Any:
+    function = getattr(function, "py_func", function)  # of a compiled one, the function that was
+    if function is not None and not inspect.isfunction(function):
+        raise LambdaplugError(f"{name} must be a plain Python function, got {function!r}.")
+    return function
 
 
 def _try(measure: Custom) -> None:
@@ -266,8 +269,8 @@ def _try_rows(measure: Custom, labels: npt.NDArray[Any]) -> None:
         isinstance(row, np.ndarray) and row.shape == labels.shape for row in rows
     ):
         raise LambdaplugError(
-            f"{measure!r}: rows= must return one array, (upper, lower) or (upper, lower, scale), each with one entry a "
-            f"document; it returned {found!r} for labels {labels}."
+            f"{measure!r}: rows= must return one array, (upper, lower) or (upper, lower, scale), each with one entry "
+            f"per document; it returned {found!r} for labels {labels}."
         )
 
 
@@ -279,7 +282,7 @@ def _call(measure: Custom, function: Function, arguments: tuple[Any, ...]) -> An
         where = f" and the positions {arguments[1]} and {arguments[2]}" if function is measure.delta else ""
         raise LambdaplugError(
             f"{measure!r}: {function.__name__} fails for the ranked labels {arguments[0]}{where}: "
-            f"{type(error).__name__}: {error}. Queries have any number of documents from 1 on, and the labels are not to "
+            f"{type(error).__name__}: {error}. Queries have any number of documents >= 1, and the labels are not to "
             "be written to."
         ) from error
 
@@ -462,73 +465,80 @@ def digest_of(thing: Any, held: list[Any] | None = None) -> bytes:
 
 def _description(thing: Any, within: list[Any], held: list[Any]) -> Iterator[str]:
     thing = getattr(thing, "py_func", thing)
-    kind, deeper = type(thing), [*within, thing]
-    yield kind.__name__
-    if any(thing is outer for outer in within):
-        yield "itself"
-    elif isinstance(thing, types.FunctionType):
-        yield f"{thing.__module__}.{thing.__qualname__}"
-        yield from _description(thing.__code__, deeper, held)
-        yield from _description((thing.__defaults__, tuple((thing.__kwdefaults__ or {}).items())), deeper, held)
-        for cell in thing.__closure__ or ():
-            yield from _description(_inside(cell), deeper, held)
-        yield from _described(thing.__globals__, _names(thing.__code__), deeper, held)
-    elif isinstance(thing, types.CodeType):
-        yield thing.co_code.hex()
-        yield from _description((thing.co_names, thing.co_varnames, thing.co_freevars, thing.co_consts), within, held)
-    elif isinstance(thing, types.ModuleType):
-        yield thing.__name__
-    elif isinstance(thing, enum.Enum):
-        yield from _description((kind, thing.name, thing.value), deeper, held)
-    elif isinstance(thing, (tuple, list)):
-        if kind not in (tuple, list):
-            yield from _description(kind, deeper, held)
-        yield str(len(thing))
-        for part in thing:
-            yield from _description(part, deeper, held)
-    elif kind is dict:
-        yield from _description(tuple(thing.items()), deeper, held)
-    elif kind in (set, frozenset):
-        yield from sorted(repr(list(_description(part, deeper, held))) for part in thing)
-    elif kind is slice:
-        yield from _description((thing.start, thing.stop, thing.step), deeper, held)
-    elif isinstance(thing, np.ndarray) and thing.dtype != object:
-        yield f"{thing.dtype}{thing.shape}{hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()}"
-    elif thing is None or isinstance(thing, (bool, int, float, complex, str, bytes, range, np.generic)):
+    yield type(thing).__name__
+    if thing is None or isinstance(thing, (bool, int, float, complex, str, bytes, range, np.generic)):
         yield repr(thing)
-    elif isinstance(thing, enum.EnumMeta):
-        yield f"{thing.__module__}.{thing.__qualname__}"
-        members: dict[str, enum.Enum] = dict(thing.__members__)
-        yield from _description([(name, member.value) for name, member in members.items()], deeper, held)
-    elif kind is functools.partial:
-        yield from _description((thing.func, thing.args, thing.keywords), deeper, held)
-    elif isinstance(thing, types.MethodType):
-        yield from _description((thing.__func__, thing.__self__), deeper, held)
-    elif isinstance(thing, (types.BuiltinFunctionType, types.MethodWrapperType)):
-        yield f"{getattr(thing, '__module__', '')}.{thing.__name__}"
-        yield from _description(thing.__self__, deeper, held)
-    else:
+    elif any(thing is outer for outer in within):
+        yield "itself"
+    elif (parts := _parts(thing)) is None:
         held.append(thing)
         yield f"this one {id(thing)}"
+    else:
+        described = [list(_description(part, [*within, thing], held)) for part in parts]
+        yield str(len(described))
+        for pieces in sorted(described) if isinstance(thing, (set, frozenset)) else described:
+            yield from pieces
 
 
-def _inside(cell: types.CellType) -> Any:
+def _parts(thing: Any) -> Any:
+    """What decides, of what a thing is made of, what it computes; None where only the thing itself does."""
+    kind = type(thing)
+    if isinstance(thing, types.FunctionType):
+        cells = [cell.cell_contents if _filled(cell) else cell for cell in thing.__closure__ or ()]
+        meant = _meant(thing.__globals__, _names(thing.__code__), [])
+        return (
+            thing.__module__,
+            thing.__qualname__,
+            thing.__code__,
+            thing.__defaults__,
+            thing.__kwdefaults__,
+            cells,
+            meant,
+        )
+    if isinstance(thing, types.CodeType):
+        return thing.co_code, thing.co_names, thing.co_varnames, thing.co_freevars, thing.co_consts
+    if isinstance(thing, types.ModuleType):
+        return (thing.__name__,)
+    if isinstance(thing, enum.Enum):
+        return kind, thing.name, thing.value
+    if isinstance(thing, enum.EnumMeta):
+        members: dict[str, enum.Enum] = dict(thing.__members__)
+        return thing.__module__, thing.__qualname__, [(name, member.value) for name, member in members.items()]
+    if isinstance(thing, (tuple, list)):
+        return thing if kind in (tuple, list) else (kind, *thing)
+    if isinstance(thing, np.ndarray) and thing.dtype != object:
+        return str(thing.dtype), thing.shape, thing.tobytes()
+    if kind in (set, frozenset, dict):
+        return thing.items() if kind is dict else thing
+    if kind is slice:
+        return thing.start, thing.stop, thing.step
+    if kind is functools.partial:
+        return thing.func, thing.args, thing.keywords
+    if isinstance(thing, types.MethodType):
+        return thing.__func__, thing.__self__
+    if isinstance(thing, (types.BuiltinFunctionType, types.MethodWrapperType)):
+        return getattr(thing, "__module__", ""), thing.__name__, thing.__self__
+    return None
+
+
+def _filled(cell: types.CellType) -> bool:
     try:
-        return cell.cell_contents
-    except ValueError:  # nothing yet
-        return cell
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
 
 
-def _described(things: dict[str, Any], names: list[str], within: list[Any], held: list[Any]) -> Iterator[str]:
+def _meant(things: dict[str, Any], names: list[str], modules: list[Any]) -> list[Any]:
     """What these names mean; in modules of the user's, too, whose variables may change."""
+    found: list[Any] = []
     for name in names:
         if name in things:
             thing = things[name]
-            yield name
-            yield from _description(thing, within, held)
+            found.append((name, thing))
             theirs = isinstance(thing, types.ModuleType) and thing.__name__.partition(".")[0] not in CONSTANT_MODULES
-            if theirs and not any(thing is outer for outer in within):
-                yield from _described(vars(thing), names, [*within, thing], held)
+            if theirs and thing not in modules:
+                found += _meant(vars(thing), names, [*modules, thing])
+    return found
 
 
 def _names(code: types.CodeType) -> list[str]:

@@ -22,35 +22,15 @@ Convention = Literal["letor"]
 
 @overload
 def evaluate(
-    measures: str | Measure | Sequence[str | Measure],
-    labels: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    group: npt.ArrayLike,
-    empty: Empty = "skip",
-    per_query: bool = False,
-    *,
-    ties: Ties = "stable",
-    convention: Convention | None = None,
-    frame: Literal[False] = False,
-) -> dict[str, Any]: ...
-
-
-@overload
-def evaluate(
-    measures: str | Measure | Sequence[str | Measure],
-    labels: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    group: npt.ArrayLike,
-    empty: Empty = "skip",
-    per_query: bool = False,
-    *,
-    ties: Ties = "stable",
-    convention: Convention | None = None,
-    frame: bool,
+    measures: Any, labels: Any, scores: Any, group: Any, *rules: Any, frame: Literal[True], **more: Any
 ) -> Any: ...
 
 
-def evaluate(
+@overload
+def evaluate(measures: Any, labels: Any, scores: Any, group: Any, *rules: Any, **more: Any) -> dict[str, Any]: ...
+
+
+def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this what is taken
     measures: str | Measure | Sequence[str | Measure],
     labels: npt.ArrayLike,
     scores: npt.ArrayLike,

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .checking import integer
 from .errors import LambdaplugError
 from .queries import group_sizes
 from .rows import sizes_of
@@ -97,8 +98,7 @@ def query_folds(group: npt.ArrayLike, n: int = 5, seed: int = 0, rows: int | Non
     """
     sizes = group_sizes(group)
     _check_rows(sizes, rows)
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 2 <= n <= len(sizes):
-        raise LambdaplugError(f"query_folds: n must be from 2 to the number of queries ({len(sizes)}), got {n!r}.")
+    n = integer(n, "query_folds: n", 2, len(sizes), purpose=", the number of queries")
     fold_of = np.empty(len(sizes), dtype=np.int64)
     for fold, queries in enumerate(np.array_split(np.random.default_rng(seed).permutation(len(sizes)), n)):
         fold_of[queries] = fold

@@ -6,9 +6,9 @@ These are values: they print, compare, hash and pickle.
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, TypeAlias
 
+from .checking import not_negative, positive
 from .errors import LambdaplugError
 from .measures import Measure, as_measure
 
@@ -94,11 +94,7 @@ def check(number: object, name: str, example: str = "lp.linear(0.1, 0.01)") -> N
     """A finite number or a callable of the iteration."""
     if callable(number):
         return number
-    if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 <= float(number) < math.inf:
-        raise LambdaplugError(
-            f"{name}: expected a finite number from 0 on, or a schedule such as {example}, got {number!r}."
-        )
-    return float(number)
+    return not_negative(number, name, f", or a schedule such as {example}")
 
 
 def is_clipped(number: Number) -> bool:
@@ -161,8 +157,7 @@ class cosine(Schedule):  # noqa: N801
     rounds: int
 
     def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise LambdaplugError(f"cosine: rounds must be from 1 on, got {self.rounds!r}.")
+        positive(self.rounds, "cosine: rounds")
 
     def __call__(self, iteration: int) -> float:
         done = min(iteration / self.rounds, 1.0)
@@ -273,7 +268,7 @@ def on_plateau(
     """
     if patience < 1 or step == 0 or (end - start) * step < 0:
         raise LambdaplugError(
-            f"on_plateau: expected patience from 1 on and a step from start towards end, got patience={patience!r}, "
+            f"on_plateau: expected a patience >= 1 and a step from start towards end, got patience={patience!r}, "
             f"start={start!r}, end={end!r}, step={step!r}."
         )
     return OnPlateau(as_measure(metric), patience, float(start), float(end), float(step), float(min_delta))

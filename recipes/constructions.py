@@ -10,8 +10,7 @@ number of trees) is picked on the validation queries, so the test queries are sh
 that act at the start of a training, which the paper suspects behind the differences.
 """
 
-import argparse
-
+import common
 import lightgbm as lgb
 import matplotlib
 import numpy as np
@@ -32,16 +31,6 @@ CONSTRUCTIONS = {
     "discrete_bounded": "DiscreteBounded",
 }
 LEARNING_RATES = [0.05, 0.2]
-
-
-def load(path):
-    """Train, validation and test parts of a .npz file."""
-    file = np.load(path)
-    parts = []
-    for number in range(3):
-        rows = file["split"] == number
-        parts.append(lp.data.RankingData(file["X"][rows], file["y"][rows], lp.data.sizes_of(file["qid"][rows])))
-    return parts
 
 
 def train(objective, learning_rate, part, valid, rounds):
@@ -67,7 +56,7 @@ def with_error(points):
 
 
 def pairs_at_start(objective, part):
-    """Acting pairs a query when nothing is learned: documents in random order."""
+    """Acting pairs per query when nothing is learned: documents in random order."""
     try:
         scores = np.random.default_rng(0).normal(size=len(part.labels))
         pairs = lp.analysis.effective_pairs(objective, scores, part.labels, part.group)
@@ -77,17 +66,14 @@ def pairs_at_start(objective, part):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a .npz file; default: generated data")
-    parser.add_argument("--queries", type=int, default=1200, help="of the generated data")
+    parser = common.arguments(
+        __doc__, "constructions.png", queries=1200, rounds=150, quick="less data, fewer trees, one learning rate"
+    )
     parser.add_argument("--relevant", type=float, default=2, help="lowest relevant label (the paper: 2 of 0..4)")
-    parser.add_argument("--rounds", type=int, default=150)
-    parser.add_argument("--quick", action="store_true", help="less data, fewer trees, one learning rate")
-    parser.add_argument("--plot", default="constructions.png", help="where the bar charts go")
     options = parser.parse_args()
     rounds, speeds = (10, LEARNING_RATES[1:]) if options.quick else (options.rounds, LEARNING_RATES)
     if options.data:
-        parts = load(options.data)
+        parts = common.load(options.data)
     else:
         parts = lp.data.cubic(100 if options.quick else options.queries, documents=40, noise=0.3).split(0.5, 0.25, 0.25)
     part, valid, test = parts
@@ -106,7 +92,7 @@ def main():
                 found[title, construction] = max(candidates, key=lambda candidate: candidate[0].mean())
 
     print(
-        f"{' / '.join(str(len(p.group)) for p in parts)} queries, up to {rounds} trees; relevant: {options.relevant:g} on"
+        f"{' / '.join(str(len(p.group)) for p in parts)} queries, up to {rounds} trees; relevant: {options.relevant:g} or more"
     )
     for number, (title, measure) in enumerate(measures.items(), 1):
         best = found[title, "ranknet_weight_pairs"]
@@ -120,7 +106,7 @@ def main():
             beaten += results[1].mean() < best[1].mean() and cells[1].endswith("*")
             objective = lp.LambdaRank(measure, construction=construction)
             rows[name] = [*cells, f"{results[2]:g}", pairs_at_start(objective, part)]
-        columns = [f"validation {title}", f"test {title}", "learning rate", "acting pairs a query"]
+        columns = [f"validation {title}", f"test {title}", "learning rate", "acting pairs per query"]
         print(f"\nTable {number}: trained for {title}, points ± standard error")
         print(pd.DataFrame(rows, index=columns).T.to_string())
         print("* differs from RankNetWeightPairs, paired t-test at 95 %")

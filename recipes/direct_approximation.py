@@ -9,11 +9,9 @@ MAP and NDCG of models trained for either (Tables 2 and 3), alpha, beta and Lamb
 validation, with paired 95 % intervals over the queries of all folds.
 """
 
-import argparse
 import itertools
-import os
-from pathlib import Path
 
+import common
 import lightgbm as lgb
 import matplotlib
 import numpy as np
@@ -31,23 +29,13 @@ BETAS = [1, 10, 100]
 SPEEDS = [0.03, 0.1, 0.2]
 MEASURES = {"AP": "map", "NDCG": "ndcg"}
 # Steps of a fixed length along the gradient, as in the paper. In a Newton step alpha would be no more than the scores' unit.
+DATA = "a .npz file; default: MQ2008 where it is found, else generated data"
 STEPS = {"hessian": "constant", "normalize": "std"}
-
-
-def mq2008():
-    """The data set beside this project, where there is one."""
-    root = Path(os.environ.get("LAMBDAPLUG_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
-    path = root / "mq2008" / "data.npz"
-    return path if path.exists() else None
 
 
 def load(path):
     file = np.load(path)
-    parts = []
-    for number in range(1, 6):
-        rows = file["part"] == number
-        parts.append(lp.data.RankingData(file["X"][rows], file["y"][rows], lp.data.sizes_of(file["qid"][rows])))
-    return parts
+    return [common.rows_of(file, file["part"] == number) for number in range(1, 6)]
 
 
 def together(parts):
@@ -117,14 +105,16 @@ def interval(a, b):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a .npz file; default: MQ2008 where it is found, else generated data")
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--quick", action="store_true", help="generated data, one fold, no choice of alpha and beta")
-    parser.add_argument("--plot", default="direct_approximation.png", help="where the figures go")
+    parser = common.arguments(
+        __doc__,
+        "direct_approximation.png",
+        rounds=100,
+        data=DATA,
+        quick="generated data, one fold, no choice of alpha and beta",
+    )
     options = parser.parse_args()
     rounds = 15 if options.quick else options.rounds
-    path = options.data or (None if options.quick else mq2008())
+    path = options.data or (None if options.quick else common.beside("mq2008"))
     if path:
         parts = load(path)
     else:

@@ -8,10 +8,7 @@ the clicks among documents of equal label. Sweeps the click tier's weight w, pic
 paper's Table 1 with paired t-tests; plots NDCG@3 against CNDCG@3 over w and the paper's Figure 2.
 """
 
-import argparse
-import os
-from pathlib import Path
-
+import common
 import lightgbm as lgb
 import matplotlib
 import numpy as np
@@ -25,6 +22,7 @@ import matplotlib.pyplot as plt
 
 WEIGHTS = [0.01, 0.1, 0.2, 0.3, 0.4, 0.5]
 CUTS = range(1, 11)
+DATA = "a .npz file; default: generated data, and techno2020_clicks where it is found"
 
 
 def generated(queries, seed=0):
@@ -41,12 +39,8 @@ def load(path):
     """Train, validation and test parts of a .npz file, each with its clicks."""
     file = np.load(path)
     click = file["click"] if file["click"].ndim == 1 else np.where(file["shown"], file["y_click"] / 3, np.nan)
-    parts = []
-    for number in range(3):
-        rows = file["split"] == number
-        group = lp.data.sizes_of(file["qid"][rows])
-        parts.append((lp.data.RankingData(file["X"][rows], file["y"][rows], group), click[rows]))
-    return parts
+    masks = [file["split"] == number for number in range(3)]
+    return [(common.rows_of(file, rows), click[rows]) for rows in masks]
 
 
 def train(objective, part, valid, rounds, callbacks=()):
@@ -70,28 +64,19 @@ def compare(name, part, clicks, baseline, scores):
     return lp.compare(name, labels, part.group, baseline, scores)
 
 
-def real_data():
-    """The click data set beside this project, where there is one."""
-    root = Path(os.environ.get("LAMBDAPLUG_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
-    path = root / "techno2020_clicks" / "data.npz"
-    return path if path.exists() else None
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a .npz file; default: generated data, and techno2020_clicks where it is found")
-    parser.add_argument("--queries", type=int, default=1500, help="of the generated data")
-    parser.add_argument("--rounds", type=int, default=300, help="at most so many trees (early stopping)")
-    parser.add_argument("--quick", action="store_true", help="less data, fewer trees and weights")
-    parser.add_argument("--plot", default="graded_clicks.png", help="where the figures go")
+    parser = common.arguments(
+        __doc__, "graded_clicks.png", queries=1500, rounds=300, data=DATA, quick="less data, fewer trees and weights"
+    )
     options = parser.parse_args()
     rounds, weights = (15, [0.1, 0.5]) if options.quick else (options.rounds, WEIGHTS)
     if options.data:
         sets = {options.data: load(options.data)}
     else:
         sets = {"generated": generated(120 if options.quick else options.queries)}
-        if not options.quick and real_data():
-            sets["techno2020_clicks"] = load(real_data())
+        real = common.beside("techno2020_clicks")
+        if real and not options.quick:
+            sets["techno2020_clicks"] = load(real)
     figure, axes = plt.subplots(len(sets), 2, figsize=(11, 4 * len(sets)), squeeze=False)
     for (name, parts), row in zip(sets.items(), axes, strict=True):
         print(f"--- {name}: {' / '.join(str(len(part.group)) for part, _ in parts)} queries")

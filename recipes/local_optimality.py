@@ -45,6 +45,58 @@ def with_random_leaves(model, seed=0):
     return leaves.rebuilt(np.random.default_rng(seed).normal(size=len(leaves.values)))
 
 
+def polish(models, measures, parts, rounds, hosts):
+    """lp.polish on the training queries and on fresh ones, beside training anew; returns the traces."""
+    part, fresh, valid, test = parts
+    # Polishing on fresh queries also means more data: trained anew on both is what to compare it with.
+    both = lp.data.RankingData(*(np.concatenate(arrays) for arrays in zip(part, fresh, strict=True)))
+    print(
+        "\nlp.polish, as far as validation agrees, beside training anew; test queries, * differs from the first at 95 %:"
+    )
+    print(f"{'':27}  as trained  polished, own queries  polished, fresh queries  trained anew on both")
+    polished = {}
+    for host, train in hosts.items():
+        for measure in tqdm(measures, desc="polishing", disable=None):
+            model = models[host, f"for {measure}", str(measure)]
+            systems = {"as trained": model}
+            for name, walk in (("own", part), ("fresh", fresh)):
+                better, trace = lp.polish(model, *walk, measure, valid=valid, progress=False, return_trace=True)
+                systems[name], polished[host, str(measure), name] = better, trace
+            systems["both"] = train(measure, both, rounds)
+            scores = {name: predict(one, test.X) for name, one in systems.items()}
+            board = lp.leaderboard(scores, measure, test.labels, test.group, baseline="as trained")
+            cells = [
+                f"{board.means[str(measure)][name]:.4f}{'*' if board.differs(str(measure), name) else ' '}"
+                for name in systems
+            ]
+            print(
+                f"{host:8}  {measure!s:15}  "
+                + "  ".join(c.rjust(w) for c, w in zip(cells, (12, 22, 24, 21), strict=True))
+            )
+    return polished
+
+
+def draw(reports, polished, measures):
+    own = [*[(f"for {measure}", str(measure)) for measure in measures], ("random leaf values", str(measures[0]))]
+    figure, axes = plt.subplots(3, len(own), figsize=(4 * len(own), 11))
+    for line, host in zip(axes, ("LightGBM", "XGBoost"), strict=False):
+        for axis, (name, measure) in zip(line, own, strict=True):
+            reports[host, name, measure].plot(axis)
+            axis.set_title(f"{host}, {name}", fontsize="medium")
+            axis.tick_params(axis="x", labelsize="small", rotation=45)
+            axis.get_legend().remove()
+    for axis, measure in zip(axes[2], measures, strict=False):
+        reports["LightGBM", f"for {measure}", str(measure)].plot_weights(axis)
+        axis.set_title("LightGBM, one leaf value at a time", fontsize="medium")
+    for (host, measure, name), trace in polished.items():
+        if host == "LightGBM":
+            gain = [row["valid"] - trace[0]["valid"] for row in trace]
+            axes[2, -1].plot(gain, ".-" if name == "fresh" else ".:", label=f"{measure}, {name} queries")
+    axes[2, -1].set(title="LightGBM, polishing: change on validation", xlabel="accepted steps")
+    axes[2, -1].legend(fontsize="x-small")
+    return figure
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="a LETOR / SVMLight file with query ids; default: generated data")
@@ -103,49 +155,9 @@ def main():
     )
     print(reports["LightGBM", f"for {measures[1]}", str(measures[1])])
 
-    # Polishing on fresh queries also means more data: trained anew on both is what to compare it with.
-    both = lp.data.RankingData(*(np.concatenate(arrays) for arrays in zip(part, fresh, strict=True)))
-    print(
-        "\nlp.polish, as far as validation agrees, beside training anew; test queries, * differs from the first at 95 %:"
-    )
-    print(f"{'':27}  as trained  polished, own queries  polished, fresh queries  trained anew on both")
-    polished = {}
-    for host, train in list(hosts.items())[: 1 if options.quick else 2]:
-        for measure in tqdm(measures, desc="polishing", disable=None):
-            model = models[host, f"for {measure}", str(measure)]
-            systems = {"as trained": model}
-            for name, walk in (("own", part), ("fresh", fresh)):
-                better, trace = lp.polish(model, *walk, measure, valid=valid, progress=False, return_trace=True)
-                systems[name], polished[host, str(measure), name] = better, trace
-            systems["both"] = train(measure, both, rounds)
-            scores = {name: predict(one, test.X) for name, one in systems.items()}
-            board = lp.leaderboard(scores, measure, test.labels, test.group, baseline="as trained")
-            cells = [
-                f"{board.means[str(measure)][name]:.4f}{'*' if board.differs(str(measure), name) else ' '}"
-                for name in systems
-            ]
-            print(
-                f"{host:8}  {measure!s:15}  "
-                + "  ".join(c.rjust(w) for c, w in zip(cells, (12, 22, 24, 21), strict=True))
-            )
-
-    own = [*[(f"for {measure}", str(measure)) for measure in measures], ("random leaf values", str(measures[0]))]
-    figure, axes = plt.subplots(3, len(own), figsize=(4 * len(own), 11))
-    for line, host in zip(axes, hosts, strict=False):
-        for axis, (name, measure) in zip(line, own, strict=True):
-            reports[host, name, measure].plot(axis)
-            axis.set_title(f"{host}, {name}", fontsize="medium")
-            axis.tick_params(axis="x", labelsize="small", rotation=45)
-            axis.get_legend().remove()
-    for axis, measure in zip(axes[2], measures, strict=False):
-        reports["LightGBM", f"for {measure}", str(measure)].plot_weights(axis)
-        axis.set_title("LightGBM, one leaf value at a time", fontsize="medium")
-    for (host, measure, name), trace in polished.items():
-        if host == "LightGBM":
-            gain = [row["valid"] - trace[0]["valid"] for row in trace]
-            axes[2, -1].plot(gain, ".-" if name == "fresh" else ".:", label=f"{measure}, {name} queries")
-    axes[2, -1].set(title="LightGBM, polishing: change on validation", xlabel="accepted steps")
-    axes[2, -1].legend(fontsize="x-small")
+    parts = part, fresh, valid, test
+    polished = polish(models, measures, parts, rounds, dict(list(hosts.items())[: 1 if options.quick else 2]))
+    figure = draw(reports, polished, measures)
     figure.tight_layout()
     figure.savefig(options.plot, dpi=90)
 

@@ -8,13 +8,9 @@ NDCG@10 and by MAP, each without and with the built-in's two normalisations. Tes
 against the built-in; what the gradients of the steps do to the built-in's model, by lp.explain_difference.
 """
 
-import argparse
-import os
-from pathlib import Path
-
+import common
 import lightgbm as lgb
 import matplotlib
-import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
@@ -25,6 +21,7 @@ import matplotlib.pyplot as plt
 
 NORM = {"cost": lp.RankNet(distance=0.01), "normalize": "log"}
 REAL = {"mq2008": 1, "lightgbm_rank": 2, "techno2020_clicks": 3}  # and the lowest relevant label
+DATA = "a .npz file; default: generated data, and real sets where they are found"
 
 
 def steps(relevant):
@@ -39,23 +36,6 @@ def steps(relevant):
         "MAP": lp.LambdaRank(average_precision),
         "MAP, both norms": lp.LambdaRank(average_precision, **NORM),
     }
-
-
-def load(path):
-    """Train, validation and test parts; of LETOR's five parts, fold 1. Without validation, a fifth of the training."""
-    file = np.load(path)
-    split = file["split"] if "split" in file else np.array([0, 0, 0, 0, 1, 2])[file["part"]]
-    parts = []
-    for number in range(3):
-        rows = split == number
-        parts.append(lp.data.RankingData(file["X"][rows], file["y"][rows], lp.data.sizes_of(file["qid"][rows])))
-    return parts if len(parts[1].labels) else [*parts[0].split(0.8, 0.2), parts[2]]
-
-
-def real_data():
-    """The data sets beside this project, where there are some."""
-    root = Path(os.environ.get("LAMBDAPLUG_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
-    return {name: root / name / "data.npz" for name in REAL if (root / name / "data.npz").exists()}
 
 
 def train(objective, part, valid, rounds):
@@ -118,21 +98,17 @@ def study(name, parts, relevant, rounds, axes):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a .npz file; default: generated data, and real sets where they are found")
+    parser = common.arguments(__doc__, "migrate.png", queries=400, rounds=300, data=DATA)
     parser.add_argument("--relevant", type=int, default=1, help="lowest relevant label of --data")
-    parser.add_argument("--queries", type=int, default=400, help="of the generated data")
-    parser.add_argument("--rounds", type=int, default=300, help="at most so many trees (early stopping)")
-    parser.add_argument("--quick", action="store_true", help="less data and fewer trees")
-    parser.add_argument("--plot", default="migrate.png", help="where the figures go")
     options = parser.parse_args()
     if options.data:
-        sets = {options.data: (load(options.data), options.relevant)}
+        sets = {options.data: (common.load(options.data), options.relevant)}
     else:
         queries = 100 if options.quick else options.queries
         sets = {"generated": (lp.data.cubic(queries, documents=40, noise=0.3).split(0.6, 0.2, 0.2), 2)}
         if not options.quick:
-            sets |= {name: (load(path), REAL[name]) for name, path in real_data().items()}
+            found = {name: common.beside(name) for name in REAL}
+            sets |= {name: (common.load(path), REAL[name]) for name, path in found.items() if path}
     figure, axes = plt.subplots(len(sets), 2, figsize=(11, 4 * len(sets)), squeeze=False)
     reports = {}
     for (name, (parts, relevant)), row in zip(sets.items(), axes, strict=True):

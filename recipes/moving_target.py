@@ -9,11 +9,9 @@ gradient steps, each query's combined lambda divided by its standard deviation. 
 t-tests; plots its Figures 3, 4, 6 and 7.
 """
 
-import argparse
-
+import common
 import lightgbm as lgb
 import matplotlib
-import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
@@ -39,16 +37,6 @@ def moving(truncated, schedule):
     return lp.interpolate(first, second, schedule, step="gradient")
 
 
-def load(path):
-    """Train, validation and test parts of a .npz file."""
-    file = np.load(path)
-    parts = []
-    for number in range(3):
-        rows = file["split"] == number
-        parts.append(lp.data.RankingData(file["X"][rows], file["y"][rows], lp.data.sizes_of(file["qid"][rows])))
-    return parts
-
-
 def train(objective, learning_rate, part, valid, rounds, callbacks=()):
     """The trees, as many as gave the best validation NDCG@3."""
     data = lgb.Dataset(part.X, part.labels, group=part.group)
@@ -68,21 +56,63 @@ def verdict(better, worse):
     return "confirmed" if better == 8 else "refuted" if worse == 8 else "not confirmed"
 
 
+def report(test, found, rates):
+    """Table 2, and which of the paper's claims hold here."""
+
+    def compare(k, baseline, name):
+        return lp.compare(f"ndcg@{k}", test.labels, test.group, found[baseline], found[name])
+
+    rows = {}
+    for name in found:
+        results = [
+            compare(k, "Baseline (Newton)" if name.startswith("Baseline") else "Baseline (gradient)", name)
+            for k in CUTS
+        ]
+        rows[name] = [f"{100 * result.mean_b:.2f}{'*' if result.p_t < 0.05 else ' '}" for result in results]
+    print(pd.DataFrame(rows, index=[f"@{k}" for k in CUTS]).T.to_string())
+    print(
+        "* differs at 95 % (paired t-test): the gradient baseline from Newton's, the others from the gradient baseline"
+    )
+    print("The paper's claims, at each cut from @3 to @10:")
+    for kind in rates:
+        for other in ("Baseline (gradient)", "Baseline (Newton)", f"L + S@3 {kind}"):
+            results = [compare(k, other, f"L + S {kind}") for k in range(3, 11)]
+            better = sum(result.interval[0] > 0 for result in results)
+            worse = sum(result.interval[1] < 0 for result in results)
+            gain, low, high = (100 * x for x in (results[0].difference, *results[0].interval))
+            print(
+                f"  L + S {kind} beats {other}: {verdict(better, worse)} (significantly better at {better} of 8, worse at "
+                f"{worse}; at @3 {gain:+.2f} points, 95 % interval {low:+.2f} to {high:+.2f})"
+            )
+
+
+def learning_curves(axes, part, valid, test, rounds, fractions, contest):
+    """Figure 7: less training data, each name's scores with all of it, objective and learning rate given."""
+    curves = {name: [] for name in contest}
+    for fraction in tqdm(fractions, desc="fractions", disable=None):
+        smaller = part.split(fraction, 1 - fraction)[0]
+        for name, (_, objective, speed) in contest.items():
+            scores = train(objective, speed, smaller, valid, rounds)[0].predict(test.X)
+            curves[name].append(lp.evaluate(["ndcg@3", "ndcg@10"], test.labels, scores, test.group))
+    for name, (scores, *_) in contest.items():
+        curves[name].append(lp.evaluate(["ndcg@3", "ndcg@10"], test.labels, scores, test.group))
+    for axis, k in zip(axes, (3, 10), strict=True):
+        for name, values in curves.items():
+            axis.plot([*fractions, 1.0], [value[f"ndcg@{k}"] for value in values], "o-", label=name)
+        axis.set(title=f"test NDCG@{k} by share of training queries (Figure 7)", xlabel="share")
+        axis.legend(fontsize="small")
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a .npz file; default: generated data")
-    parser.add_argument("--queries", type=int, default=800, help="of the generated data")
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--quick", action="store_true", help="less data, fewer trees, one value a sweep")
-    parser.add_argument("--plot", default="moving_target.png", help="where the figures go")
-    options = parser.parse_args()
+    quick = "less data, fewer trees, one value per sweep"
+    options = common.arguments(__doc__, "moving_target.png", queries=800, rounds=200, quick=quick).parse_args()
     rounds = 12 if options.quick else options.rounds
     speeds = LEARNING_RATES[:1] if options.quick else LEARNING_RATES
     starts = STARTS[:1] if options.quick else STARTS
     rates = {kind: values[:1] for kind, values in RATES.items()} if options.quick else RATES
     fractions = [0.5] if options.quick else [0.1, 0.25, 0.5]
     if options.data:
-        parts = load(options.data)
+        parts = common.load(options.data)
     else:
         parts = lp.data.cubic(100 if options.quick else options.queries, documents=40, noise=0.3).split(0.6, 0.2, 0.2)
     part, valid, test = parts
@@ -112,37 +142,13 @@ def main():
             model, _, *chosen[name] = max(candidates, key=lambda candidate: candidate[1])
             found[name] = model.predict(test.X)
 
-    def compare(k, baseline, name):
-        return lp.compare(f"ndcg@{k}", test.labels, test.group, found[baseline], found[name])
-
-    rows = {}
-    for name in found:
-        results = [
-            compare(k, "Baseline (Newton)" if name.startswith("Baseline") else "Baseline (gradient)", name)
-            for k in CUTS
-        ]
-        rows[name] = [f"{100 * result.mean_b:.2f}{'*' if result.p_t < 0.05 else ' '}" for result in results]
-    print(pd.DataFrame(rows, index=[f"@{k}" for k in CUTS]).T.to_string())
-    print(
-        "* differs at 95 % (paired t-test): the gradient baseline from Newton's, the others from the gradient baseline"
-    )
     print(
         f"{len(part.group)} / {len(valid.group)} / {len(test.group)} queries, up to {rounds} trees; swept on validation NDCG@3:"
     )
     for name, (objective, speed) in chosen.items():
         weight = f", weight {objective.weight!r}" if name.startswith("L + S") else ""
         print(f"  {name}: learning rate {speed:g}{weight}")
-    print("The paper's claims, at each cut from @3 to @10:")
-    for kind in rates:
-        for other in ("Baseline (gradient)", "Baseline (Newton)", f"L + S@3 {kind}"):
-            results = [compare(k, other, f"L + S {kind}") for k in range(3, 11)]
-            better = sum(result.interval[0] > 0 for result in results)
-            worse = sum(result.interval[1] < 0 for result in results)
-            gain, low, high = (100 * x for x in (results[0].difference, *results[0].interval))
-            print(
-                f"  L + S {kind} beats {other}: {verdict(better, worse)} (significantly better at {better} of 8, worse at "
-                f"{worse}; at @3 {gain:+.2f} points, 95 % interval {low:+.2f} to {high:+.2f})"
-            )
+    report(test, found, rates)
 
     figure, axes = plt.subplots(2, 3, figsize=(15, 8))
     recorder.plot(axes[0, 0], "force").set(title="force on labels 3 and 4, by the other label (Figure 3a)")
@@ -156,21 +162,10 @@ def main():
     axes[1, 0].set(title="weights (Figure 6)", xlabel="round")
     axes[1, 0].legend(fontsize="small")
 
-    # Figure 7: less training data, with the schedule chosen above.
-    contest = {name: chosen[name] for name in ("Baseline (Newton)", "Baseline (gradient)", "L + S linear")}
-    curves = {name: [] for name in contest}
-    for fraction in tqdm(fractions, desc="fractions", disable=None):
-        smaller = part.split(fraction, 1 - fraction)[0]
-        for name, (objective, speed) in contest.items():
-            scores = train(objective, speed, smaller, valid, rounds)[0].predict(test.X)
-            curves[name].append(lp.evaluate(["ndcg@3", "ndcg@10"], test.labels, scores, test.group))
-    for name in contest:
-        curves[name].append(lp.evaluate(["ndcg@3", "ndcg@10"], test.labels, found[name], test.group))
-    for axis, k in zip((axes[1, 1], axes[1, 2]), (3, 10), strict=True):
-        for name, values in curves.items():
-            axis.plot([*fractions, 1.0], [value[f"ndcg@{k}"] for value in values], "o-", label=name)
-        axis.set(title=f"test NDCG@{k} by share of training queries (Figure 7)", xlabel="share")
-        axis.legend(fontsize="small")
+    names = ("Baseline (Newton)", "Baseline (gradient)", "L + S linear")
+    learning_curves(
+        axes[1, 1:], part, valid, test, rounds, fractions, {name: (found[name], *chosen[name]) for name in names}
+    )
     figure.tight_layout()
     figure.savefig(options.plot, dpi=110)
 

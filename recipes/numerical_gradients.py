@@ -9,8 +9,7 @@ numerical gradients. Then takes a LambdaRank model and moves one of its weights,
 100, 1,000 and 10,000 queries (its Figures 2-5): the more queries, the smoother NDCG becomes.
 """
 
-import argparse
-
+import common
 import lightgbm as lgb
 import matplotlib
 import numpy as np
@@ -26,16 +25,6 @@ import matplotlib.pyplot as plt
 MEASURE = "ndcg@10"
 DISTANCES = [0.1, 0.3, 1.0]
 EVALUATIONS = [2, 4, 8]
-
-
-def load(path):
-    """Train, validation and test parts of a .npz file."""
-    file = np.load(path)
-    parts = []
-    for number in range(3):
-        rows = file["split"] == number
-        parts.append(lp.data.RankingData(file["X"][rows], file["y"][rows], lp.data.sizes_of(file["qid"][rows])))
-    return parts
 
 
 def train(objective, part, rounds, valid=None):
@@ -79,59 +68,13 @@ def roughness(curve):
     return float(rest.std() / np.ptp(curve)) if np.ptp(curve) > 0 else np.nan
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a .npz file; default: generated data")
-    parser.add_argument("--queries", type=int, default=1000, help="of the generated data for the table")
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--quick", action="store_true", help="less data, fewer trees, one value of c, fewer weights")
-    parser.add_argument("--plot", default="numerical_gradients.png", help="where the figures go")
-    options = parser.parse_args()
-    rounds = 15 if options.quick else options.rounds
-    distances = [0.3] if options.quick else DISTANCES
-    if options.data:
-        parts = load(options.data)
-    else:
-        parts = lp.data.cubic(100 if options.quick else options.queries, noise=0.3).split(0.5, 0.2, 0.3)
-    part, valid, test = parts
-
-    variants = {"LambdaRank": [lp.LambdaRank(MEASURE)], "RankNet": [lp.LambdaRank("pairs")]}
-    for evaluations in EVALUATIONS:
-        variants[f"SPSA:{evaluations}"] = [lp.SPSA(MEASURE, evaluations=evaluations, c=c) for c in distances]
-    variants["FDSA"] = [lp.FDSA(MEASURE, c=c) for c in distances]
-    rows, found = {}, {}
-    with tqdm(total=sum(map(len, variants.values())), desc="training", disable=None) as bar:
-        for name, objectives in variants.items():
-            models = []
-            for objective in objectives:
-                model = train(objective, part, rounds, valid)
-                models.append((model.best_score["valid_0"][MEASURE], model, objective))
-                bar.update()
-            score, model, objective = max(models, key=lambda candidate: candidate[0])
-            found[name] = values(model, test)
-            c = getattr(objective, "c", np.nan)
-            rows[name] = [np.nanmean(values(model, part)), score, np.nanmean(found[name]), c, model.best_iteration]
-    table = pd.DataFrame(rows, index=["train", "valid", "test", "c", "trees"]).T
-    print(f"{len(part.group)} / {len(valid.group)} / {len(test.group)} queries, up to {rounds} trees; {MEASURE}:")
-    shown = dict.fromkeys(["train", "valid", "test"], "{:.4f}".format)
-    print(table.to_string(formatters={**shown, "c": "{:g}".format, "trees": "{:.0f}".format}, na_rep="-"))
-    means = table["test"]
-    for a, b in (("LambdaRank", "RankNet"), ("RankNet", "SPSA:4"), ("FDSA", "SPSA:8")):
-        d = (found[a] - found[b])[~np.isnan(found[a] - found[b])]
-        low, high = stats.ttest_1samp(d, 0.0).confidence_interval(0.95)
-        print(f"{a} - {b} on test: {means[a] - means[b]:+.4f} (95 % interval {low:+.4f} to {high:+.4f})")
-    holds = means["LambdaRank"] > means["RankNet"] > means["SPSA:4"]
-    print(f"The paper's order, LambdaRank > RankNet > SPSA:4, {'shows' if holds else 'does NOT show'} here.")
-
-    # One weight at a time, over more and more queries.
-    sizes = (10, 40, 160) if options.quick else (100, 1_000, 10_000)
-    shares = np.linspace(-2, 2, 21 if options.quick else 41)
+def smoothness(axes, quick):
+    """One weight at a time, over more and more queries."""
+    sizes = (10, 40, 160) if quick else (100, 1_000, 10_000)
+    shares = np.linspace(-2, 2, 21 if quick else 41)
     many = lp.data.cubic(sizes[-1], documents=50, features=20, noise=0.3, seed=1)
-    model = train(lp.LambdaRank("ndcg"), many, 20 if options.quick else 60)
-    weights = heavy_leaves(model, many, 3 if options.quick else 5)
-    figure, axes = plt.subplots(2, 3, figsize=(15, 8))
-    table[["train", "valid", "test"]].plot.bar(ax=axes[0, 0], rot=30)
-    axes[0, 0].set(title=f"{MEASURE} (Table 1)", ylim=(0.9 * table["test"].min(), 1.02 * table["train"].max()))
+    model = train(lp.LambdaRank("ndcg"), many, 20 if quick else 60)
+    weights = heavy_leaves(model, many, 3 if quick else 5)
     scores = model.predict(many.X)
     leaf = model.predict(many.X, pred_leaf=True)
     summary = {}
@@ -170,6 +113,51 @@ def main():
     axes[1, 2].loglog(sizes, rough[0] * np.sqrt(sizes[0] / np.array(sizes)), "--", label="1/sqrt(queries)")
     axes[1, 2].set(title="roughness / span", xlabel="queries")
     axes[1, 2].legend()
+
+
+def main():
+    quick = "less data, fewer trees, one value of c, fewer weights"
+    options = common.arguments(__doc__, "numerical_gradients.png", queries=1000, rounds=200, quick=quick).parse_args()
+    rounds = 15 if options.quick else options.rounds
+    distances = [0.3] if options.quick else DISTANCES
+    if options.data:
+        parts = common.load(options.data)
+    else:
+        parts = lp.data.cubic(100 if options.quick else options.queries, noise=0.3).split(0.5, 0.2, 0.3)
+    part, valid, test = parts
+
+    variants = {"LambdaRank": [lp.LambdaRank(MEASURE)], "RankNet": [lp.LambdaRank("pairs")]}
+    for evaluations in EVALUATIONS:
+        variants[f"SPSA:{evaluations}"] = [lp.SPSA(MEASURE, evaluations=evaluations, c=c) for c in distances]
+    variants["FDSA"] = [lp.FDSA(MEASURE, c=c) for c in distances]
+    rows, found = {}, {}
+    with tqdm(total=sum(map(len, variants.values())), desc="training", disable=None) as bar:
+        for name, objectives in variants.items():
+            models = []
+            for objective in objectives:
+                model = train(objective, part, rounds, valid)
+                models.append((model.best_score["valid_0"][MEASURE], model, objective))
+                bar.update()
+            score, model, objective = max(models, key=lambda candidate: candidate[0])
+            found[name] = values(model, test)
+            c = getattr(objective, "c", np.nan)
+            rows[name] = [np.nanmean(values(model, part)), score, np.nanmean(found[name]), c, model.best_iteration]
+    table = pd.DataFrame(rows, index=["train", "valid", "test", "c", "trees"]).T
+    print(f"{len(part.group)} / {len(valid.group)} / {len(test.group)} queries, up to {rounds} trees; {MEASURE}:")
+    shown = dict.fromkeys(["train", "valid", "test"], "{:.4f}".format)
+    print(table.to_string(formatters={**shown, "c": "{:g}".format, "trees": "{:.0f}".format}, na_rep="-"))
+    means = table["test"]
+    for a, b in (("LambdaRank", "RankNet"), ("RankNet", "SPSA:4"), ("FDSA", "SPSA:8")):
+        d = (found[a] - found[b])[~np.isnan(found[a] - found[b])]
+        low, high = stats.ttest_1samp(d, 0.0).confidence_interval(0.95)
+        print(f"{a} - {b} on test: {means[a] - means[b]:+.4f} (95 % interval {low:+.4f} to {high:+.4f})")
+    holds = means["LambdaRank"] > means["RankNet"] > means["SPSA:4"]
+    print(f"The paper's order, LambdaRank > RankNet > SPSA:4, {'shows' if holds else 'does NOT show'} here.")
+
+    figure, axes = plt.subplots(2, 3, figsize=(15, 8))
+    table[["train", "valid", "test"]].plot.bar(ax=axes[0, 0], rot=30)
+    axes[0, 0].set(title=f"{MEASURE} (Table 1)", ylim=(0.9 * table["test"].min(), 1.02 * table["train"].max()))
+    smoothness(axes, options.quick)
     figure.tight_layout()
     figure.savefig(options.plot, dpi=110)
 

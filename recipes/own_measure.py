@@ -1,7 +1,7 @@
 """A measure of your own, trained for: what a shop earns in its first five slots.
 
     python recipes/own_measure.py                      # generated shop
-    python recipes/own_measure.py --data file.npz      # your own: arrays X, y (revenue a row), qid, split (0, 1, 2)
+    python recipes/own_measure.py --data file.npz      # your own: arrays X, y (revenue per row), qid, split (0, 1, 2)
 
 A label is what the shop earns when the product is bought. A customer looks at five slots with falling attention and
 spends no more than a budget, so no sum of gains and discounts is this measure: it is the ten lines below. Models are
@@ -10,10 +10,10 @@ is used, and timed against brute-force swaps. Last, what it costs to be no built
 measures of one's own, by rows=, by delta= and by delta= and prepare=, beside other built-in ones.
 """
 
-import argparse
 import dataclasses
 import time
 
+import common
 import lightgbm as lgb
 import matplotlib
 import numpy as np
@@ -55,32 +55,23 @@ DISCOUNTS = 1.0 / np.log2(np.arange(2, 1002))
 TOP_DISCOUNTS = np.where(np.arange(1000) < 5, DISCOUNTS, 0.0)
 
 
-def discounted(gains):
-    return np.sum(gains * DISCOUNTS[: len(gains)])
+def discounted(discounts):
+    """DCG with these discounts in three functions: its value, its rows, its delta."""
 
+    def value(gains):
+        return np.sum(gains * discounts[: len(gains)])
 
-def discounted_rows(gains):
-    return DISCOUNTS[: len(gains)]
+    def rows(gains):
+        return discounts[: len(gains)]
 
+    def delta(gains, i, j):
+        return (gains[i] - gains[j]) * (discounts[i] - discounts[j])
 
-def discounted_delta(gains, i, j):
-    return (gains[i] - gains[j]) * (DISCOUNTS[i] - DISCOUNTS[j])
+    return value, rows, delta
 
 
 def prepared_delta(gains, i, j, discounts):
     return (gains[i] - gains[j]) * (discounts[i] - discounts[j])
-
-
-def top_discounted(gains):
-    return np.sum(gains * TOP_DISCOUNTS[: len(gains)])
-
-
-def top_discounted_rows(gains):
-    return TOP_DISCOUNTS[: len(gains)]
-
-
-def top_discounted_delta(gains, i, j):
-    return (gains[i] - gains[j]) * (TOP_DISCOUNTS[i] - TOP_DISCOUNTS[j])
 
 
 REVENUE = lp.custom("revenue@5", revenue, delta=revenue_delta, prepare=earned, k=5)
@@ -93,16 +84,6 @@ def generated(queries):
     price = 20.0 * np.exp(0.8 * data.X[:, 0] + 0.3 * data.X[:, 1])
     chance = np.array([0.01, 0.05, 0.15, 0.35, 0.6])[data.labels.astype(int)]
     return dataclasses.replace(data, labels=(price * chance).astype(np.float32)).split(0.5, 0.25, 0.25)
-
-
-def load(path):
-    """Train, validation and test parts of a .npz file."""
-    file = np.load(path)
-    parts = []
-    for number in range(3):
-        rows = file["split"] == number
-        parts.append(lp.data.RankingData(file["X"][rows], file["y"][rows], lp.data.sizes_of(file["qid"][rows])))
-    return parts
 
 
 def train(objective, part, valid, rounds):
@@ -144,8 +125,8 @@ def compare_with_the_built_in(queries, names):
     )
     common = {"gain": "exp2", "normalize": True}
     written = {
-        "ndcg": (discounted, discounted_rows, discounted_delta, None, ["map", "err", "pairs", "bpref", "meanndcg"]),
-        "ndcg@5": (top_discounted, top_discounted_rows, top_discounted_delta, 5, ["map@5", "err@5"]),
+        "ndcg": (*discounted(DISCOUNTS), None, ["map", "err", "pairs", "bpref", "meanndcg"]),
+        "ndcg@5": (*discounted(TOP_DISCOUNTS), 5, ["map@5", "err@5"]),
     }
     for name in names:
         value, rows, delta, k, others = written[name]
@@ -165,15 +146,14 @@ def compare_with_the_built_in(queries, names):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a .npz file; default: a generated shop")
-    parser.add_argument("--queries", type=int, default=2000, help="of the generated shop")
-    parser.add_argument("--rounds", type=int, default=300, help="at most so many trees (early stopping)")
-    parser.add_argument("--quick", action="store_true", help="less data and fewer trees")
-    parser.add_argument("--plot", default="own_measure.png", help="where the chart goes")
+    parser = common.arguments(
+        __doc__, "own_measure.png", queries=2000, rounds=300, data="a .npz file; default: a generated shop"
+    )
     options = parser.parse_args()
     rounds = 15 if options.quick else options.rounds
-    part, valid, test = load(options.data) if options.data else generated(160 if options.quick else options.queries)
+    part, valid, test = (
+        common.load(options.data) if options.data else generated(160 if options.quick else options.queries)
+    )
 
     print(lp.verify(REVENUE, labels=[0.0, 1.0, 5.0, 12.5, 30.0, 80.0]))
     contest = {"NDCG": NDCG, "NDCG@5": NDCG_5, "revenue": REVENUE}
@@ -195,14 +175,14 @@ def main():
             low, high = stats.ttest_1samp(mine - baseline, 0.0).confidence_interval(0.95)
             cells += [f"{mine.mean():.2f}", "" if name == "NDCG" else f"{low:+.2f} to {high:+.2f}"]
         rows[f"trained for {name}"] = cells
-    columns = ["NDCG@5, points", "against NDCG (95 %)", "revenue a query", "against NDCG (95 %) "]
+    columns = ["NDCG@5, points", "against NDCG (95 %)", "revenue per query", "against NDCG (95 %) "]
     print(f"{len(part.group)} / {len(valid.group)} / {len(test.group)} queries; test queries:")
     print(pd.DataFrame(rows, index=columns).T.to_string())
     gain = found["revenue"][str(REVENUE)] - found["NDCG"][str(REVENUE)]
     significant = stats.ttest_1samp(gain, 0.0).pvalue < 0.05
     words = "earns more" if gain.mean() > 0 else "earns less"
     print(
-        f"Trained for revenue it {words}{'' if significant else ', but not significantly'}: {gain.mean():+.2f} a query."
+        f"Trained for revenue it {words}{'' if significant else ', but not significantly'}: {gain.mean():+.2f} per query."
     )
     timed = milliseconds([REVENUE, lp.custom("revenue@5-swapped", revenue), NDCG_5], part)
     print("One gradient: {:.1f} ms by its delta, {:.1f} ms by swaps; NDCG@5 {:.1f} ms.".format(*timed))
@@ -211,7 +191,7 @@ def main():
     figure, axis = plt.subplots(figsize=(7, 4))
     for name, curve in curves.items():
         axis.plot(np.linspace(0, 1, len(curve)), curve, label=f"trained for {name}")
-    axis.set(title="test revenue of the first five slots", xlabel="share of the trees", ylabel="a query")
+    axis.set(title="test revenue of the first five slots", xlabel="share of the trees", ylabel="per query")
     axis.legend()
     figure.tight_layout()
     figure.savefig(options.plot, dpi=120)

@@ -13,8 +13,6 @@ of many values, it is the quality that is the same: then the difference comes wi
 Needs Ray (pip install "lambdaplug[ray,lightgbm,xgboost,recipes]"); without it the recipe exits with 77.
 """
 
-import argparse
-import dataclasses
 import importlib.util
 import os
 import re
@@ -26,6 +24,7 @@ if importlib.util.find_spec("ray") is None:
     print("skipped: this recipe needs Ray (pip install 'lambdaplug[ray]').")
     sys.exit(77)
 
+import common
 import lightgbm as lgb
 import matplotlib
 import numpy as np
@@ -104,28 +103,9 @@ def splits_and_scores(host, text, X):
     return splits, lgb.Booster(model_str=text).predict(X)
 
 
-def generated(queries):
-    """Few different values a feature, each on every worker: the bins are exact then, and the same everywhere."""
-    data = lp.data.cubic(queries, 30, 20, noise=0.3)
-    return dataclasses.replace(data, X=np.clip(np.round(data.X * 4) / 4, -2, 2) + np.float32(0))  # -0 becomes 0
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a LETOR / SVMLight file with query ids; default: generated data")
-    parser.add_argument("--queries", type=int, default=1000, help="of the generated data")
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="less data and fewer trees")
-    parser.add_argument("--plot", default="ray_train.png", help="where the chart goes")
-    options = parser.parse_args()
-    queries, rounds = (61, 10) if options.quick else (options.queries, options.rounds)
-    data = lp.data.load_letor(options.data) if options.data else generated(queries)
-    train, test = data.split(0.7, 0.3)
-
-    # A schedule too: every worker is told the iteration.
-    objective = lp.interpolate(lp.LambdaRank("ndcg@10"), lp.LambdaRank("map"), weight=lp.linear(0.0, 0.01))
-    print(f"training {objective!r}, {rounds} trees on {len(train.group)} queries", flush=True)
+    train, test, objective, options = common.on_workers(__doc__, "ray_train.png")
+    rounds = options.rounds
     paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(Path(lp.__file__).parent.parent)]))
     ray.init(
         num_cpus=options.workers,

@@ -5,7 +5,7 @@
 
 XGBoost's Spark estimator takes objectives by name only. PluggedRanker below overrides the one method that collects the
 arguments of the workers' xgb.train, and adds obj= and the callback. force_repartition=True is a must: without it a
-partition's end may cut a query in two, and nobody says so.
+partition's end may cut a query in two, without an error.
 
 Prints how many trees have the splits of one machine's. All have them here, because the generated features take few
 values; where XGBoost's workers have to estimate the bins from their own rows, or Spark does not keep the order of a
@@ -14,8 +14,6 @@ query's rows, it is the quality that is the same: the difference comes with its 
 Needs pyspark and Java 17 (pip install "lambdaplug[spark,xgboost,recipes]"); without them it exits with 77.
 """
 
-import argparse
-import dataclasses
 import importlib.util
 import os
 import re
@@ -26,6 +24,7 @@ if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
     print("skipped: this recipe needs pyspark (pip install 'lambdaplug[spark]') and Java 17.")
     sys.exit(77)
 
+import common
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -87,28 +86,9 @@ def splits(model):
     return [re.sub("leaf=.*", "", tree) for tree in model.get_dump()]
 
 
-def generated(queries):
-    """Few different values a feature, each on every worker: the bins are exact then, and the same everywhere."""
-    data = lp.data.cubic(queries, 30, 20, noise=0.3)
-    return dataclasses.replace(data, X=np.clip(np.round(data.X * 4) / 4, -2, 2) + np.float32(0))  # -0 becomes 0
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a LETOR / SVMLight file with query ids; default: generated data")
-    parser.add_argument("--queries", type=int, default=1000, help="of the generated data")
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="less data and fewer trees")
-    parser.add_argument("--plot", default="spark.png", help="where the chart goes")
-    options = parser.parse_args()
-    queries, rounds = (61, 10) if options.quick else (options.queries, options.rounds)
-    data = lp.data.load_letor(options.data) if options.data else generated(queries)
-    train, test = data.split(0.7, 0.3)
-
-    # A schedule too: every worker is told the iteration.
-    objective = lp.interpolate(lp.LambdaRank("ndcg@10"), lp.LambdaRank("map"), weight=lp.linear(0.0, 0.01))
-    print(f"training {objective!r}, {rounds} trees on {len(train.group)} queries", flush=True)
+    train, test, objective, options = common.on_workers(__doc__, "spark.png")
+    rounds = options.rounds
     session = start_spark(options.workers)
     models = {
         "one machine": on_one_machine(objective, train, rounds),

@@ -322,3 +322,22 @@ class Sums:
         if step == "gradient":
             found = Sums(found.gradient, np.ones(len(found.gradient)), found.gradient_terms, 1.0)
         return found
+
+
+def revenue(labels):
+    total = 0.0
+    for slot in range(min(3, len(labels))):
+        total += labels[slot]
+    return total
+
+
+def revenue_delta(labels, i, j):
+    return labels[i] - labels[j] if i < 3 and j >= 3 else 0.0
+
+
+def generated(queries=60, longest=14, seed=0, labels=5):
+    """(scores, labels, group) of queries of all lengths, none among them, with equal scores."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, longest, queries)
+    group[:3] = 0, 1, 2
+    return rng.normal(size=group.sum()).round(1), rng.integers(0, labels, group.sum()).astype(float), group

@@ -187,7 +187,7 @@ def test_a_recorder_follows_a_live_training(host, data, tmp_path):
 def test_what_cannot_be_recorded_is_refused(data):
     with pytest.raises(lp.LambdaplugError, match="at least one diagnostic"):
         lp.record(data.X, data.labels, data.group)
-    with pytest.raises(lp.LambdaplugError, match="every must be from 1 on"):
+    with pytest.raises(lp.LambdaplugError, match="every: expected an integer >= 1"):
         lp.record(data.X, data.labels, data.group, analysis.TopLabels(3), every=0)
 
 

@@ -10,7 +10,7 @@ import pytest
 import xgboost as xgb
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import log_discounts
+from oracle import generated, log_discounts
 
 import lambdaplug as lp
 from lambdaplug.queries import Queries
@@ -195,15 +195,8 @@ def test_nothing_overflows(name, spread):
             assert (hessian > 0).all()
 
 
-def generated(queries=60, longest=40, seed=0):
-    rng = np.random.default_rng(seed)
-    group = rng.integers(0, longest, queries)
-    group[:3] = 0, 1, 2
-    return rng.normal(size=group.sum()).round(1), rng.integers(0, 4, group.sum()).astype(float), group
-
-
 def test_hessians():
-    scores, labels, group = generated()
+    scores, labels, group = generated(longest=40, labels=4)
     for alpha in (1.0, 20.0):
         gradient, hessian = lp.Approx("ndcg", alpha=alpha).gradients(scores, labels, group)
         assert (np.abs(gradient) <= 4 * hessian / alpha * (1 + 1e-5)).all()  # a step is at most the sigmoid's width
@@ -226,7 +219,7 @@ def test_hessians():
 
 @pytest.mark.parametrize("name", ["ndcg", "map@5", "mrr"])
 def test_what_holds_whatever_the_data(name):
-    scores, labels, group = generated(queries=400)
+    scores, labels, group = generated(queries=400, longest=40, labels=4)
     objective, queries = lp.Approx(name), Queries(labels, group)
     gradient, hessian = objective.gradients(scores, labels, group)
     for threads in (1, 2, 3):
@@ -258,7 +251,7 @@ def test_a_document_without_a_label_keeps_its_place():
         (lambda: lp.Approx("ndcg", alpha=0), "alpha: expected a positive number or a schedule, got 0"),
         (
             lambda: lp.Approx("map", beta=math.nan),
-            "beta: expected a finite number from 0 on, or a schedule such as lp.cosine",
+            "beta: expected a finite number >= 0, or a schedule such as lp.cosine",
         ),
         (lambda: lp.Approx("ndcg", alpha=lp.linear(10, 1)), r"alpha: linear\(start=10, rate=1\) .*never exceeds 1"),
         (lambda: lp.Approx("map", beta=lp.join([5, lp.exponential(0.1, 9)], [3])), "beta: join.*never exceeds 1"),

@@ -6,24 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import VALUES, moving, pair_loop, reading, scaled, sigmoid, slope
+from oracle import VALUES, generated, moving, pair_loop, reading, revenue, revenue_delta, scaled, sigmoid, slope
 
 import lambdaplug as lp
 from lambdaplug.analysis import effective_pairs, force_by_label
 from lambdaplug.queries import Queries
 
 MEASURES = list(VALUES)
-
-
-def revenue(labels):
-    total = 0.0
-    for slot in range(min(3, len(labels))):
-        total += labels[slot]
-    return total
-
-
-def revenue_delta(labels, i, j):
-    return labels[i] - labels[j] if i < 3 and j >= 3 else 0.0
 
 
 # One's own measure, by swaps and by a delta.
@@ -75,13 +64,6 @@ def test_every_construction_with_every_measure(construction, name, queries, sigm
     exact = objective.differentiate(Queries(labels, group), scores, exact=True, dtype=np.float64)
     expected = expected_of(construction, name, scores, labels, group, sigma=sigma)
     check(objective.gradients(scores, labels, group), expected, exact)
-
-
-def generated(seed=0, queries=60, longest=14):
-    rng = np.random.default_rng(seed)
-    group = rng.integers(0, longest, queries)
-    group[:3] = 0, 1, 2
-    return rng.normal(size=group.sum()).round(1), rng.integers(0, 5, group.sum()).astype(float), group
 
 
 def test_every_measure_at_least_once():

@@ -244,10 +244,10 @@ def test_what_cannot_be_read_is_refused(tmp_path):
         load_letor(tmp_path, "mars")
     with pytest.raises(lp.LambdaplugError, match=r"layout 'mslr' expects Fold2/train.txt \(or .gz\) in"):
         load_letor(tmp_path, "mslr", fold=2)
-    with pytest.raises(lp.LambdaplugError, match="features must be an integer >= 1, or None; got 0"):
+    with pytest.raises(lp.LambdaplugError, match="features: expected an integer >= 1, or None, got 0"):
         load_letor(path, features=0)
     for wrong in (0, None, 2.5, True):
-        with pytest.raises(lp.LambdaplugError, match=f"max_features must be an integer >= 1; got {wrong}"):
+        with pytest.raises(lp.LambdaplugError, match=f"max_features: expected an integer >= 1, got {wrong}"):
             load_letor(path, max_features=wrong)
     with pytest.raises(
         lp.LambdaplugError, match=r"line 1: expected feature ids up to max_features=2; got 3\. If it is"

@@ -140,9 +140,9 @@ def test_labels_beyond_the_gain():
     assert value("ndcg(gain='linear')", [100, 0.5]) == 1.0
     assert 0 < value(lp.NDCG(gain=lambda label: 1 / (1 + np.exp(-label))), [-3, 40]) < 1
     assert value(lp.NDCG(gain=lambda label: 1 if label > 35 else 0), [1, 40]) == pytest.approx(1 / np.log2(3))
-    with pytest.raises(lp.LambdaplugError, match="takes the whole labels 0 to 2"):
+    with pytest.raises(lp.LambdaplugError, match="takes the integer labels 0 to 2"):
         value("ndcg(gain=(0,1,3))", [0, 3])
-    with pytest.raises(lp.LambdaplugError, match=r"whole labels 0 to 2; .* not all whole"):
+    with pytest.raises(lp.LambdaplugError, match=r"integer labels 0 to 2; .* not all integers"):
         value("ndcg(gain=(0,1,3))", [0, 1.5])
     with pytest.raises(lp.LambdaplugError, match="finite and not negative"):
         value("ndcg(gain='linear')", [-1, 2])
@@ -167,3 +167,10 @@ def test_the_readme_table_is_the_registry():
     assert table == {name: kind.formula for name, kind in registered().items()}
     undefined = dict(re.findall(r"^\| `(\w+)[^|]*\| [^|]*\| [^|]* \| ([^|]*?) \|$", readme, re.M))
     assert undefined == {name: kind.undefined for name, kind in registered().items()}
+
+
+def test_every_measure_has_a_citation_and_an_example():
+    for kind in registered().values():
+        assert re.search(r"\((19|20)\d\d\), \"", kind.__doc__), kind  # authors (year), "title"
+        assert ">>> lp.evaluate(" in kind.__doc__, kind
+        assert "Parameters" in kind.__doc__ or not dataclasses.fields(kind), kind

@@ -325,7 +325,7 @@ def test_wrong_arguments_are_named(boosters):
         lp.local_optimality(leaves.rebuilt(0 * leaves.values), *part, "ndcg")
     with pytest.raises(lp.LambdaplugError, match="a share of the 60 queries"):
         lp.polish(booster, *part, "ndcg", holdout=1.0)
-    with pytest.raises(lp.LambdaplugError, match="patience from 1"):
+    with pytest.raises(lp.LambdaplugError, match="patience: expected an integer >= 1, got 0"):
         lp.polish(booster, *part, "ndcg", patience=0, progress=False)
     with pytest.raises(lp.LambdaplugError, match="steps above 0"):
         lp.polish(booster, *part, "ndcg", steps=[0.0], progress=False)

@@ -238,9 +238,9 @@ def test_what_a_preset_refuses():
     with pytest.raises(lp.LambdaplugError, match="weights must be one a query"):
         lp.presets.xgboost("ndcg").gradients([0, 0, 0], [2, 0, 1], [3], weight=[1, 2, 3])
     for make, message in [
-        (lambda: lp.presets.lightgbm(0), "truncation_level: expected a whole number from 1 on, got 0"),
+        (lambda: lp.presets.lightgbm(0), "truncation_level: expected an integer >= 1, got 0"),
         (lambda: lp.presets.lightgbm(sigmoid=0), "sigmoid: expected a positive number"),
-        (lambda: lp.presets.lightgbm_xendcg(-1), "seed: expected a whole number from 0 on"),
+        (lambda: lp.presets.lightgbm_xendcg(-1), "seed: expected an integer from 0 to"),
         (lambda: lp.presets.xgboost("mrr"), r"expected one of \['ndcg', 'map', 'pairwise'\], got 'mrr'"),
         (lambda: lp.presets.xgboost("ndcg", "all"), "pair_method: expected one of"),
         (lambda: lp.presets.xgboost("ndcg", num_pair_per_sample=0), "num_pair_per_sample: expected"),

@@ -1,7 +1,7 @@
 """Numbers over the rounds of a training, or another axis, by name: what every diagnostic returns."""
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..queries import Array
 __all__ = ["Curves"]
 
 
-class Curves(Mapping[str, Array]):
+class Curves(dict[str, Array]):
     """One array for each name, one value for each of ``iterations``; NaN where a round had none.
 
     >>> curves = Curves([10, 20], [{"top": 0.5}, {"top": 0.7}])
@@ -27,16 +27,7 @@ class Curves(Mapping[str, Array]):
         self.iterations = axis if axis.dtype.kind == "f" and axis.size else axis.astype(np.int64)
         self.over = over  # what the axis is
         names = dict.fromkeys(name for row in rows for name in row)
-        self._arrays = {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
-
-    def __getitem__(self, name: str) -> Array:
-        return self._arrays[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        return len(self._arrays)
+        super().__init__({name: np.array([row.get(name, np.nan) for row in rows]) for name in names})
 
     def __repr__(self) -> str:
         lines = [f"{name}: {np.array2string(values, precision=4, threshold=6)}" for name, values in self.items()]

@@ -1,6 +1,6 @@
 """Diagnostics of lambda gradients (Svore, Volkovs, Burges 2011, Figures 2-4; Donmez et al. 2009, effective pairs).
 
-Each is a small class that is asked once a round, and a function that asks it of given scores: those of one ranking, or
+Each is a small class that is asked once per round, and a function that asks it of given scores: those of one ranking, or
 of several rounds, one row each. Both return :class:`Curves`: arrays by name, with a plot. ``lp.record`` asks them of a
 training while it runs.
 """
@@ -8,7 +8,7 @@ training while it runs.
 import abc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,9 @@ __all__ = [
     "top_labels",
 ]
 
+Values: TypeAlias = npt.ArrayLike
+Rounds: TypeAlias = npt.ArrayLike | None  # their numbers, default 0 on
+
 
 class Moment(NamedTuple):
     """The state of a model at one round."""
@@ -55,7 +58,7 @@ class Diagnostic(abc.ABC):
     def __call__(self, moment: Moment) -> dict[str, float]: ...
 
     def over(self, scores: npt.ArrayLike, queries: Queries, iterations: npt.ArrayLike | None = None) -> Curves:
-        """Ask it of scores, one row a round (or one round's alone); ``iterations`` numbers the rounds, default 0 on."""
+        """Ask it of scores, one row per round (or one round's alone); ``iterations`` numbers the rounds, default 0 on."""
         rounds = np.atleast_2d(np.asarray(scores, dtype=np.float64))
         numbers = np.arange(len(rounds)) if iterations is None else np.atleast_1d(np.asarray(iterations))
         expected = (len(numbers), len(queries.labels))
@@ -187,10 +190,10 @@ class Measured(Diagnostic):
 def lambda_agreement(
     a: Objective,
     b: Objective | Mapping[str, Objective],
-    scores: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    iterations: npt.ArrayLike | None = None,
+    scores: Values,
+    labels: Values,
+    group: Values,
+    iterations: Rounds = None,
 ) -> Curves:
     """:class:`Agreement` of two objectives (or of a with several named ones) over rounds.
 
@@ -202,12 +205,7 @@ def lambda_agreement(
 
 
 def force_by_label(
-    objective: LambdaRank,
-    scores: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    high: float = 3,
-    iterations: npt.ArrayLike | None = None,
+    objective: LambdaRank, scores: Values, labels: Values, group: Values, high: float = 3, iterations: Rounds = None
 ) -> Curves:
     """:class:`ForceByLabel`: of the force on documents labelled ``high`` or more, the share of each other label.
 
@@ -218,13 +216,7 @@ def force_by_label(
     return ForceByLabel(objective, high).over(scores, Queries(labels, group), iterations)
 
 
-def top_labels(
-    scores: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    k: int = 3,
-    iterations: npt.ArrayLike | None = None,
-) -> Curves:
+def top_labels(scores: Values, labels: Values, group: Values, k: int = 3, iterations: Rounds = None) -> Curves:
     """:class:`TopLabels`: what stands in the top k.
 
     >>> top_labels([3, 2, 1], [0, 4, 1], [3], k=2)["label 4 in the top 2"]
@@ -233,9 +225,7 @@ def top_labels(
     return TopLabels(k).over(scores, Queries(labels, group), iterations)
 
 
-def rank_changes(
-    scores: npt.ArrayLike, group: npt.ArrayLike, k: int = 3, iterations: npt.ArrayLike | None = None
-) -> Curves:
+def rank_changes(scores: Values, group: Values, k: int = 3, iterations: Rounds = None) -> Curves:
     """:class:`RankChanges` from each round to the next; the first has none before it.
 
     >>> changes = rank_changes([[3, 2, 1, 0], [3, 2, 0, 1]], [4], k=2)
@@ -247,11 +237,7 @@ def rank_changes(
 
 
 def effective_pairs(
-    objective: Objective,
-    scores: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    iterations: npt.ArrayLike | None = None,
+    objective: Objective, scores: Values, labels: Values, group: Values, iterations: Rounds = None
 ) -> Curves:
     """:class:`EffectivePairs`: the pairs that exert a force. Few of them, little to learn from.
 

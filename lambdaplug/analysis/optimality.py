@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..checking import integer
 from ..errors import LambdaplugError
 from ..queries import Array
 from .curves import Curves
@@ -250,14 +251,13 @@ def examine(
     directions: int = 459,
     steps: Sequence[float] = STEPS,
     seed: int = 0,
-    *,
-    share: float = 0.01,
+    progress: bool = True,
     rule: Rule = "significant",
     level: float = 0.01,
+    share: float = 0.01,
     single_weights: int = 100,
     single_steps: Sequence[float] = SINGLE_STEPS,
     shown: int = 4,
-    progress: bool = True,
 ) -> Optimality:
     """The certificate for the weights of a landscape's model; see ``lp.local_optimality`` for what it means."""
     started = time.perf_counter()
@@ -329,8 +329,7 @@ def _curves(trial: Trial, back: Trial, steps: Array, numbers: list[int], best: i
 
 
 def _check(directions: int, steps: Sequence[float], share: float, rule: str, level: float, single_weights: int) -> None:
-    if isinstance(directions, bool) or not isinstance(directions, (int, np.integer)) or directions < 1:
-        raise LambdaplugError(f"directions: expected a whole number from 1 on, got {directions!r}.")
+    integer(directions, "directions")
     values = np.asarray(steps, dtype=np.float64)
     if values.ndim != 1 or not values.size or not (np.isfinite(values).all() and (values > 0).all()):
         raise LambdaplugError(
@@ -340,5 +339,4 @@ def _check(directions: int, steps: Sequence[float], share: float, rule: str, lev
         raise LambdaplugError(f"share and level: expected numbers between 0 and 1, got {share!r} and {level!r}.")
     if rule not in ("significant", "strict"):
         raise LambdaplugError(f"rule: expected 'significant' or 'strict', got {rule!r}.")
-    if isinstance(single_weights, bool) or not isinstance(single_weights, (int, np.integer)) or single_weights < 0:
-        raise LambdaplugError(f"single_weights: expected how many leaf values to move alone, got {single_weights!r}.")
+    integer(single_weights, "single_weights", 0, purpose=", how many leaf values to move alone")

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checking import integer
 from ..errors import LambdaplugError
 from ..queries import Array
 from .landscape import Landscape, unit, unit_directions
@@ -31,10 +32,8 @@ def climb(
     from its differences along random directions both ways. Of all steps along either, the one that raises the
     training measure most is taken; when none does, or validation has not risen for so many rounds, the walk is over.
     """
-    if rounds < 0 or probes < 0 or patience < 1:
-        raise LambdaplugError(
-            f"polish: expected rounds and probes from 0 and patience from 1 on, got {rounds}, {probes}, {patience}."
-        )
+    for name, count, least in (("rounds", rounds, 0), ("probes", probes, 0), ("patience", patience, 1)):
+        integer(count, f"polish: {name}", least)
     weights = train.model.weights
     norm = float(np.sqrt(np.square(weights).sum()))
     lengths = np.sort(np.asarray(steps, dtype=np.float64)).tolist()

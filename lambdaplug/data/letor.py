@@ -13,6 +13,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, cast, overload
 import numpy as np
 import numpy.typing as npt
 
+from ..checking import integer
 from ..errors import LambdaplugError
 from ..kernels import (
     LETOR_FAULTS,
@@ -72,34 +73,14 @@ LAYOUTS = {
 
 
 @overload
-def load_letor(
-    path: FilePath | Sequence[FilePath],
-    layout: None = None,
-    fold: int = 1,
-    *,
-    features: int | None = None,
-    max_features: int = 10_000,
-    missing: float = 0.0,
-    sort: bool = False,
-    progress: bool | None = None,
-) -> RankingData: ...
+def load_letor(path: Any, layout: None = None, fold: int = 1, **options: Any) -> RankingData: ...
 
 
 @overload
-def load_letor(
-    path: FilePath,
-    layout: str,
-    fold: int = 1,
-    *,
-    features: int | None = None,
-    max_features: int = 10_000,
-    missing: float = 0.0,
-    sort: bool = False,
-    progress: bool | None = None,
-) -> LetorParts: ...
+def load_letor(path: FilePath, layout: str, fold: int = 1, **options: Any) -> LetorParts: ...
 
 
-def load_letor(
+def load_letor(  # type: ignore[misc]  # the overloads say what is returned, this what is taken
     path: FilePath | Sequence[FilePath],
     layout: str | None = None,
     fold: int = 1,
@@ -131,11 +112,9 @@ def load_letor(
     >>> data.X.shape, data.labels.tolist(), data.group.tolist(), data.query_ids.tolist()
     ((3, 3), [2.0, 0.0, 1.0], [2, 1], [10, 11])
     """
-    for name, value in (("features", features), ("max_features", max_features)):
-        if (name, value) != ("features", None) and not (type(value) is int and value >= 1):
-            optional = ", or None" if name == "features" else ""
-            raise LambdaplugError(f"load_letor: {name} must be an integer >= 1{optional}; got {value!r}.")
-    columns = _Columns(features, max_features, missing)
+    if features is not None:
+        features = integer(features, "load_letor: features", purpose=", or None")
+    columns = _Columns(features, integer(max_features, "load_letor: max_features"), missing)
     if layout is None:
         paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         if not paths:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..errors import LambdaplugError
+from ..checking import integer
 from .ranking import RankingData
 
 __all__ = ["LABEL_SHARES", "cubic"]
@@ -25,8 +25,7 @@ def cubic(
     ((12, 50), [4, 4, 4])
     """
     for name, count in (("queries", queries), ("documents", documents), ("features", features), ("terms", terms)):
-        if count < 1:
-            raise LambdaplugError(f"cubic: {name} must be a whole number from 1 on, got {count!r}.")
+        integer(count, f"cubic: {name}")
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(queries * documents, features)).astype(np.float32)
     value = np.zeros(len(X))

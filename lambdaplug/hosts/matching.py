@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..analysis import count_pairs
 from ..analysis.landscape import progress_bar
-from ..comparison import Comparison, aligned, compared
+from ..comparison import Comparison, Row, compared, markdown_table, text_table
 from ..errors import LambdaplugError
 from ..evaluation import Metric, import_pandas, mean, per_query_values
 from ..measures import Measure, as_measures
@@ -21,6 +21,7 @@ __all__ = ["MatchTable", "match_table"]
 
 Part: TypeAlias = Any  # (X, labels, group), or what unpacks into it
 
+HEAD = ["trained for", "effective pairs"]
 MOMENTS = 5  # at which effective pairs are counted: the start, the end, and between
 
 
@@ -68,35 +69,26 @@ class MatchTable:
     def _legend(self) -> str:
         return f"† differs from training for the measure tested (paired t-test, {100 * self.level:g} %)"
 
-    def _cells(self, best: str, around: str = "") -> list[list[str]]:
-        cells = [["trained for", "effective pairs", *self.measures]]
-        for row, name in enumerate(self.measures):
-            line = [name, f"{self.effective_pairs[row]:,.0f}"]
-            for column in range(len(self.measures)):
-                top = self.values[row, column] == np.nanmax(self.values[:, column])
-                value = f"{self.values[row, column]:.4f}"
-                value = around + value + around if top else value
-                line.append(value + (best if top else "") + ("†" if self.differs[row, column] else ""))
-            cells.append(line)
-        return cells
+    def _rows(self) -> list[Row]:
+        best = self.values == np.nanmax(self.values, axis=0)
+        cells = zip(self.values.tolist(), best.tolist(), self.differs.tolist(), strict=True)
+        leads = zip(self.measures, self.effective_pairs, strict=True)
+        return [
+            ([name, f"{pairs:,.0f}"], list(zip(*marked, strict=True)))
+            for (name, pairs), marked in zip(leads, cells, strict=True)
+        ]
 
     def __str__(self) -> str:
-        head, *lines = self._cells("*")
-        # Marks stand behind the numbers: pad what has fewer.
-        padded = [[*line[:2], *(cell.ljust(8) for cell in line[2:])] for line in lines]
-        table = aligned([[*head[:2], *(f"{name}  " for name in head[2:])], *padded])
-        return "\n".join([*table, f"* best of its column; {self._legend}", *self.summary])
+        return "\n".join([text_table(HEAD, self.measures, self._rows(), self._legend), *self.summary])
 
     __repr__ = __str__
 
     def markdown(self) -> str:
         """A Markdown table: the best of a column in bold, † significantly different from the diagonal."""
-        head, *lines = self._cells("", "**")
-        rows = [head, ["---", *("---:" for _ in head[1:])], *lines]
-        return "\n".join(["| " + " | ".join(row) + " |" for row in rows] + ["", self._legend])
+        return markdown_table(HEAD, self.measures, self._rows(), self._legend)
 
     def frame(self, p_values: bool = False) -> Any:
-        """The values as a pandas DataFrame, a row a measure trained for; with ``p_values`` those instead."""
+        """The values as a pandas DataFrame, one row per measure trained for; with ``p_values`` those instead."""
         shown = self.p_values if p_values else self.values
         index = list(self.measures)
         return import_pandas().DataFrame(shown, index=index, columns=index).rename_axis("trained for")
@@ -184,16 +176,12 @@ def _lightgbm(
 ) -> tuple[Predict, int]:
     lgb = importlib.import_module("lightgbm")
     own = {"metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 1e-12, **params, "objective": objective}
-    data = lgb.Dataset(train[0], train[1], group=train[2])
-    watching: dict[str, Any] = {}
+    sets = [lgb.Dataset(X, labels, group=group) for X, labels, group in ([train] if valid is None else [train, valid])]
+    watching: dict[str, Any] = {"valid_sets": [one.set_reference(sets[0]) for one in sets[1:]]}
     if valid is not None:
-        X, labels, group = valid
-        watching = {
-            "valid_sets": [lgb.Dataset(X, labels, group=group, reference=data)],
-            "feval": Metric([kind]),
-            "callbacks": [lgb.early_stopping(rounds, first_metric_only=True, verbose=False)],
-        }
-    booster = lgb.train(own, data, rounds, **watching)
+        stopping = lgb.early_stopping(rounds, first_metric_only=True, verbose=False)
+        watching |= {"feval": Metric([kind]), "callbacks": [stopping]}
+    booster = lgb.train(own, sets[0], rounds, **watching)
     count = booster.best_iteration if valid is not None else booster.current_iteration()
     return lambda X, m: booster.predict(X, num_iteration=m, raw_score=True), int(count)
 
@@ -205,21 +193,14 @@ def _xgboost(
     own = {"disable_default_eval_metric": 1, "min_child_weight": 0, "lambda": 1e-3, "base_score": 0.0, **params}
     own["objective"] = "rank:ndcg"  # what a saved model says; the gradients are the objective's
 
-    def matrix(part: Part) -> Any:
-        X, labels, group = part
-        return xgb.DMatrix(X, labels, qid=np.repeat(np.arange(len(group)), group), enable_categorical=True)
+    def matrix(X: Any, labels: Any = None, group: Any = None) -> Any:
+        qid = None if group is None else np.repeat(np.arange(len(group)), group)
+        return xgb.DMatrix(X, labels, qid=qid, enable_categorical=True)
 
     watching: dict[str, Any] = {}
     if valid is not None:
-        watching = {
-            "evals": [(matrix(valid), "valid")],
-            "custom_metric": Metric([kind]),
-            "early_stopping_rounds": rounds,
-        }
-    booster = xgb.train(own, matrix(train), rounds, obj=objective, verbose_eval=False, **watching)
+        evals = [(matrix(*valid), "valid")]
+        watching = {"evals": evals, "custom_metric": Metric([kind]), "early_stopping_rounds": rounds}
+    booster = xgb.train(own, matrix(*train), rounds, obj=objective, verbose_eval=False, **watching)
     count = booster.best_iteration + 1 if valid is not None else booster.num_boosted_rounds()
-
-    def predict(X: Any, m: int) -> Any:
-        return booster.predict(xgb.DMatrix(X, enable_categorical=True), iteration_range=(0, m), output_margin=True)
-
-    return predict, int(count)
+    return lambda X, m: booster.predict(matrix(X), iteration_range=(0, m), output_margin=True), int(count)

@@ -60,19 +60,8 @@ def local_optimality(
     leaves = leaves_of(booster)
     queries = Queries(labels, group)
     landscape = Landscape(leaves.model(X, len(queries.labels)), queries, measure, threads)
-    return examine(
-        landscape,
-        directions,
-        steps,
-        seed,
-        share=share,
-        rule=rule,
-        level=level,
-        single_weights=single_weights,
-        single_steps=single_steps,
-        shown=shown,
-        progress=progress,
-    )
+    rules = rule, level, share
+    return examine(landscape, directions, steps, seed, progress, *rules, single_weights, single_steps, shown)
 
 
 def polish(

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..analysis import Curves, Diagnostic, Moment
+from ..checking import integer
 from ..errors import LambdaplugError
 from ..queries import Array, Queries
 from .following import Follower
@@ -66,6 +67,4 @@ def record(X: Any, labels: npt.ArrayLike, group: npt.ArrayLike, *diagnostics: Di
     """
     if not diagnostics or not all(isinstance(diagnostic, Diagnostic) for diagnostic in diagnostics):
         raise LambdaplugError("record: name at least one diagnostic, e.g. lp.analysis.TopLabels(3).")
-    if every < 1:
-        raise LambdaplugError(f"record: every must be from 1 on, got {every!r}.")
-    return Recorder(X, Queries(labels, group), diagnostics, every)
+    return Recorder(X, Queries(labels, group), diagnostics, integer(every, "record: every"))

@@ -4,7 +4,9 @@ A tree is a discrete thing: a last bit in a gradient may choose another split, a
 nothing here is fast-math, nothing is reordered, and where the hosts look a number up in a table, so do these loops.
 All write to ``sums`` (float32, gradient and hessian, scratch) as the hosts do, and then add to the float64 ``gradient``
 and ``hessian``, the first query's rows at index 0 on. ``forces``, if not empty, belongs to the one query asked for:
-forces[i, j] receives the force with which the pair of documents i and j moves i.
+forces[i, j] receives the force with which the pair of documents i and j moves i. Arguments come in groups: ``rows`` by
+row, query or rank; ``lists`` the queries' offsets, the first and last of the task, and the ranking; ``into`` a
+coefficient and the two arrays to add so many times to.
 """
 
 import functools
@@ -38,26 +40,12 @@ def lambdarank_kernel() -> Callable[..., None]:
     near = float(np.float32(0.01))  # a float literal in the host, then used in double arithmetic
 
     def kernel(
-        table: Any,
-        reach: float,
-        sigmoid: float,
-        norm: bool,
-        truncation: int,
-        scores: Any,
-        gain: Any,
-        inverse: Any,
-        discount: Any,
-        weight: Any,
-        offsets: Any,
-        first: int,
-        last: int,
-        order: Any,
-        sums: Any,
-        coefficient: float,
-        gradient: Any,
-        hessian: Any,
-        forces: Any,
+        lookup: Any, norm: bool, truncation: int, rows: Any, lists: Any, sums: Any, into: Any, forces: Any
     ) -> None:
+        table, reach, sigmoid = lookup
+        scores, gain, inverse, discount, weight = rows
+        offsets, first, last, order = lists
+        coefficient, gradient, hessian = into
         step = len(table) / (reach - -reach)
         for query in range(first, last):
             start = offsets[query]
@@ -122,20 +110,10 @@ def xendcg_kernel() -> Callable[..., None]:
     sixteen, mask = np.uint64(16), np.uint64(0x7FFF)
     least = float(np.float32(1e-15))
 
-    def kernel(
-        seed: int,
-        iteration: int,
-        scores: Any,
-        gain: Any,
-        weight: Any,
-        offsets: Any,
-        first: int,
-        last: int,
-        states: Any,
-        coefficient: float,
-        gradient: Any,
-        hessian: Any,
-    ) -> None:
+    def kernel(seed: int, iteration: int, rows: Any, lists: Any, states: Any, into: Any) -> None:
+        scores, gain, weight = rows
+        offsets, first, last = lists
+        coefficient, gradient, hessian = into
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
@@ -208,28 +186,13 @@ def rank_pairs_kernel(kind: str, sampled: bool) -> Callable[..., None]:
     by_gain, by_precision = kind == "ndcg", kind == "map"
 
     def kernel(
-        pairs: int,
-        iteration: int,
-        distanced: bool,
-        scaled: bool,
-        scores: Any,
-        label: Any,
-        gain: Any,
-        inverse: Any,
-        discount: Any,
-        begin: Any,
-        offsets: Any,
-        first: int,
-        last: int,
-        order: Any,
-        sums: Any,
-        states: Any,
-        places: Any,
-        coefficient: float,
-        gradient: Any,
-        hessian: Any,
-        forces: Any,
+        pairs: int, iteration: int, normed: Any, rows: Any, lists: Any, scratch: Any, into: Any, forces: Any
     ) -> None:
+        distanced, scaled = normed
+        scores, label, gain, inverse, discount, begin = rows
+        offsets, first, last, order = lists
+        sums, states, places = scratch
+        coefficient, gradient, hessian = into
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start

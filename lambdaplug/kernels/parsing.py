@@ -261,58 +261,49 @@ def _put_whole(text: Any, at: int, value: int, digits: int) -> int:
 
 
 @inlinable
-def _rounded(value: float, power: int, powers: Any) -> int:
-    """value * 10^power to the nearest whole number."""
-    if power > HIGHEST_POWER:
-        value *= powers[0, HIGHEST_POWER - LOWEST_POWER]
-        power -= HIGHEST_POWER
-    if -22 <= power < 0:
-        return int(np.rint(value / powers[0, -power - LOWEST_POWER]))
-    return int(np.rint(value * powers[0, power - LOWEST_POWER]))
+def _shortest(value: float, powers: Any) -> tuple[int, int]:
+    """(mantissa, power of ten) in the fewest digits that ``_scaled`` reads back as this float32, a positive one."""
+    if value < 1e9 and value == np.floor(value):  # the most usual numbers of all
+        return int(value), 0
+    exponent = int(np.floor(np.log10(value)))  # of the first digit, or one beside it
+    mantissa, power = 0, 0
+    # A float32 tells all numbers of 6 digits apart, and fewer digits are 6 with zeros at the end, but for the smallest
+    # of all. Nine digits always are enough, and one for the exponent.
+    for digits in range(1 if value < 1.2e-38 else 6, 11):
+        power = exponent + 1 - digits
+        if power < -HIGHEST_POWER:
+            scaled = value * powers[0, HIGHEST_POWER - LOWEST_POWER] * powers[0, -power - HIGHEST_POWER - LOWEST_POWER]
+        elif power < 0:
+            scaled = value * powers[0, -power - LOWEST_POWER]
+        else:
+            scaled = value / powers[0, power - LOWEST_POWER]
+        mantissa = int(np.rint(scaled))
+        if np.float32(_scaled(mantissa, power, digits, powers)) == np.float32(value):
+            break
+    while mantissa % 10 == 0:
+        mantissa //= 10
+        power += 1
+    return mantissa, power
 
 
 @inlinable
 def _put_number(text: Any, at: int, number: Any, powers: Any) -> int:
     """The shortest digits that ``_number`` reads back as this float32; returns where they end."""
-    if np.isnan(number):
-        text[at], text[at + 1], text[at + 2] = NAN
-        return at + 3
-    if np.signbit(number):
+    if np.signbit(number) and not np.isnan(number):
         text[at] = MINUS
         at += 1
-    if np.isinf(number):
-        text[at], text[at + 1], text[at + 2] = INF
+    if not np.isfinite(number):
+        text[at], text[at + 1], text[at + 2] = NAN if np.isnan(number) else INF
         return at + 3
-    value = abs(float(number))
-    if value == 0.0:
-        text[at] = ZERO_DIGIT
-        return at + 1
-    if value < 1e9 and value == np.floor(value):  # the most usual numbers of all
-        return _put_whole(text, at, int(value), 1)
-    exponent = int(np.floor(np.log10(value)))  # of the first digit, or one beside it
-    # One more digit never makes it worse: search for how many are enough. Nine always are, and one for the exponent.
-    fewest, most = 1, 10
-    while fewest < most:
-        digits = (fewest + most) // 2
-        mantissa = _rounded(value, digits - 1 - exponent, powers)
-        if np.float32(_scaled(mantissa, exponent + 1 - digits, digits, powers)) == np.float32(value):
-            most = digits
-        else:
-            fewest = digits + 1
-    mantissa = _rounded(value, most - 1 - exponent, powers)
-    power = exponent + 1 - most
-    while mantissa % 10 == 0:
-        mantissa //= 10
-        power += 1
+    mantissa, power = _shortest(abs(float(number)), powers)
     if -13 <= power <= 0:
-        whole, unit = mantissa, 1
+        unit = 1
         for _ in range(-power):
-            whole //= 10
             unit *= 10
-        at = _put_whole(text, at, whole, 1)
+        at = _put_whole(text, at, mantissa // unit, 1)
         if power < 0:
             text[at] = POINT
-            at = _put_whole(text, at + 1, mantissa - whole * unit, -power)
+            at = _put_whole(text, at + 1, mantissa % unit, -power)
         return at
     at = _put_whole(text, at, mantissa, 1)
     text[at] = LOWER_E

@@ -58,28 +58,17 @@ def change(after: float, before: float) -> float:
 
 @per_function
 def move_kernel(value: Callable[..., float]) -> Callable[..., None]:
-    """``kernel(scores, c, gain, discount, k, norm, offsets, first, last, order, ranked, slope)``.
+    """``kernel(scores, c, (gain, norm, discount, k), (offsets, first, last, order), ranked, slope)``.
 
     For each document, (value with its score raised by c - value with it lowered by c) / 2c, all others in place. A
-    document that moves only shifts those it passes, so nothing is sorted: n values of O(n) a query. ``ranked`` is
+    document that moves only shifts those it passes, so nothing is sorted: n values of O(n) per query. ``ranked`` is
     scratch, 2 x the longest query; the first query's ``slope`` begins at index 0.
     """
     measured = inlinable(value)
 
-    def kernel(
-        scores: Any,
-        c: float,
-        gain: Any,
-        discount: Any,
-        k: int,
-        norm: Any,
-        offsets: Any,
-        first: int,
-        last: int,
-        order: Any,
-        ranked: Any,
-        slope: Any,
-    ) -> None:
+    def kernel(scores: Any, c: float, prepared: Any, lists: Any, ranked: Any, slope: Any) -> None:
+        gain, norm, discount, k = prepared
+        offsets, first, last, order = lists
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start

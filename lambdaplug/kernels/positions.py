@@ -101,26 +101,16 @@ def position_kernel() -> Callable[..., None]:
 
 @per_function
 def smooth_kernel(smooth: Callable[..., float]) -> Callable[..., None]:
-    """``kernel(gain, discount, cut, beta, norm, offsets, first, last, order, rows, value)``.
+    """``kernel(gain, discount, (cut, beta), norm, (offsets, first, last, order), rows, value)``.
 
-    The measure's value in positions, one a query from index 0 on, before its normaliser, and its derivative with
+    The measure's value in positions, one per query from index 0 on, before its normaliser, and its derivative with
     respect to every position.
     """
     measured = inlinable(smooth)
 
-    def kernel(
-        gain: Any,
-        discount: Any,
-        cut: float,
-        beta: float,
-        norm: Any,
-        offsets: Any,
-        first: int,
-        last: int,
-        order: Any,
-        rows: Any,
-        value: Any,
-    ) -> None:
+    def kernel(gain: Any, discount: Any, smoothed: Any, norm: Any, lists: Any, rows: Any, value: Any) -> None:
+        cut, beta = smoothed
+        offsets, first, last, order = lists
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
@@ -140,26 +130,16 @@ def smooth_kernel(smooth: Callable[..., float]) -> Callable[..., None]:
 
 @functools.cache
 def backward_kernel() -> Callable[..., None]:
-    """``kernel(alpha, coefficient, norm, offsets, first, last, order, rows, ends, gradient, hessian)``.
+    """``kernel(alpha, norm, (offsets, first, last, order), rows, ends, (coefficient, gradient, hessian))``.
 
     With w(x) the derivative with respect to position(x), the score of x has the derivative
     -alpha sum_y q (1 - q) (w(x) - w(y)), so each pair is a force and its opposite. Adds minus that to ``gradient``, and
     alpha^2/4 sum_y q (1 - q) |w(x) - w(y)| to ``hessian``.
     """
 
-    def kernel(
-        alpha: float,
-        coefficient: float,
-        norm: Any,
-        offsets: Any,
-        first: int,
-        last: int,
-        order: Any,
-        rows: Any,
-        ends: Any,
-        gradient: Any,
-        hessian: Any,
-    ) -> None:
+    def kernel(alpha: float, norm: Any, lists: Any, rows: Any, ends: Any, into: Any) -> None:
+        offsets, first, last, order = lists
+        coefficient, gradient, hessian = into
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start

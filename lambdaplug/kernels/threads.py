@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from ..errors import LambdaplugError
+from ..checking import integer
 
 __all__ = ["Team", "get_num_threads", "openmp_team", "run_tasks", "set_num_threads"]
 
@@ -25,9 +25,7 @@ _chosen: int | None = None
 def set_num_threads(n: int | None) -> None:
     """Use n threads from now on, whatever the host is told; None gives the choice back to the host."""
     global _chosen
-    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
-        raise LambdaplugError(f"set_num_threads: expected a whole number from 1 on, or None; got {n!r}.")
-    _chosen = n
+    _chosen = None if n is None else integer(n, "set_num_threads", purpose=", or None")
 
 
 def get_num_threads(wanted: int | None = None) -> int:

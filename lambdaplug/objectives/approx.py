@@ -185,9 +185,8 @@ class Approx(ValueObjective):
         values = scratch.array("values", 1, last - first)[0, : last - first]
         chunk_kernel()(ranking.scores, alpha, norm, offsets, first, last, order, rows, ends)
         position_kernel()(norm, offsets, first, last, rows, ends)
-        smooth_kernel(smooth)(
-            gain, discount, math.inf if k is None else k + 0.5, beta, norm, offsets, first, last, order, rows, values
-        )
+        cut = math.inf if k is None else k + 0.5
+        smooth_kernel(smooth)(gain, discount, (cut, beta), norm, (offsets, first, last, order), rows, values)
         return alpha, rows, ends, values
 
     def accumulate(
@@ -197,9 +196,8 @@ class Approx(ValueObjective):
         refuse_document_weights(self, queries)
         alpha, rows, ends, _ = self.forward(ranking, task, scratch)
         norm = self.prepared(queries).norm
-        backward_kernel()(
-            alpha, coefficient, norm, queries.offsets, first, last, ranking.orders[None], rows, ends, gradient, hessian
-        )
+        lists = queries.offsets, first, last, ranking.orders[None]
+        backward_kernel()(alpha, norm, lists, rows, ends, (coefficient, gradient, hessian))
 
 
 def _steepness(number: object, name: str) -> Number:

@@ -13,12 +13,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..checking import integer, positive
 from ..errors import LambdaplugError
 from ..kernels import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
 from ..measures import MAP, NDCG, Measure, Pairs
 from ..queries import Array, Queries, Task
 from ..rows import differing
 from .base import EMPTY, Objective, Ranking, Scratch, refuse_document_weights, require_order
+from .mixture import Into
 
 __all__ = ["XENDCG", "BuiltIn", "Lambdarank", "RankPairs"]
 
@@ -57,28 +59,17 @@ class BuiltIn(Objective):
         size = int(queries.sizes[query])
         forces = np.zeros((size, size))
         sums = np.zeros((2, size))
-        self.accumulate(ranking, Task(query, query + 1), Scratch(), 1.0, sums[0], sums[1], forces)
+        self._add(ranking, Task(query, query + 1), Scratch(), (1.0, sums[0], sums[1]), forces)
         return forces
 
     def accumulate(
-        self,
-        ranking: Ranking,
-        task: Task,
-        scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
-        forces: Array = NO_FORCES,
+        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
     ) -> None:
-        """With ``forces``, of a task that is one query: they receive the pairs' forces."""
+        self._add(ranking, task, scratch, (coefficient, gradient, hessian), NO_FORCES)
+
+    def _add(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, forces: Array) -> None:
+        """``accumulate``, which with ``forces``, of a task that is one query, puts the pairs' forces there."""
         raise NotImplementedError
-
-
-def whole(name: str, value: object, least: int, most: float = math.inf) -> int:
-    """A whole number from ``least`` on."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
-        raise LambdaplugError(f"{name}: expected a whole number from {least} on, got {value!r}.")
-    return int(value)
 
 
 def discounts(queries: Queries) -> Array:
@@ -129,11 +120,9 @@ class Lambdarank(BuiltIn):
     label_gain: tuple[float, ...] | None
 
     def __init__(self, truncation_level: int, norm: bool, sigmoid: float, label_gain: Sequence[float] | None) -> None:
-        if isinstance(sigmoid, bool) or not isinstance(sigmoid, (int, float, np.number)) or not 0 < sigmoid < math.inf:
-            raise LambdaplugError(f"sigmoid: expected a positive number, got {sigmoid!r}.")
         gains = None if label_gain is None else tuple(float(gain) for gain in label_gain)
-        self._set(truncation_level=whole("truncation_level", truncation_level, 1), norm=bool(norm))
-        self._set(sigmoid=float(sigmoid), label_gain=gains)
+        self._set(truncation_level=integer(truncation_level, "truncation_level"), norm=bool(norm))
+        self._set(sigmoid=positive(sigmoid, "sigmoid"), label_gain=gains)
 
     def __repr__(self) -> str:
         said = [f"truncation_level={self.truncation_level}"] if self.truncation_level != 30 else []
@@ -166,24 +155,15 @@ class Lambdarank(BuiltIn):
     def scales(self, queries: Queries) -> Array | None:
         return self.prepared(queries)[1]
 
-    def accumulate(
-        self,
-        ranking: Ranking,
-        task: Task,
-        scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
-        forces: Array = NO_FORCES,
-    ) -> None:
+    def _add(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, forces: Array) -> None:
         queries = ranking.queries
         gain, inverse = self.prepared(queries)
         lambdarank_kernel()(
-            *(*sigmoid_table(self.sigmoid), self.sigmoid, self.norm, self.truncation_level, ranking.scores),
-            *(gain, inverse, discounts(queries), _document_weight(queries)),
-            *(queries.offsets, task.first, task.last, ranking.orders[None]),
-            scratch.array("sums32", 2, len(gradient), np.float32),
-            *(coefficient, gradient, hessian, forces),
+            (*sigmoid_table(self.sigmoid), self.sigmoid),
+            *(self.norm, self.truncation_level),
+            (ranking.scores, gain, inverse, discounts(queries), _document_weight(queries)),
+            (queries.offsets, task.first, task.last, ranking.orders[None]),
+            *(scratch.array("sums32", 2, len(into[1]), np.float32), into, forces),
         )
 
 
@@ -198,7 +178,7 @@ class XENDCG(BuiltIn):
     counted = True  # its random numbers are the iteration's
 
     def __init__(self, seed: int) -> None:
-        self._set(seed=whole("seed", seed, 0, 2**31 - 1))
+        self._set(seed=integer(seed, "seed", 0, 2**31 - 1))
 
     def __repr__(self) -> str:
         return f"presets.lightgbm_xendcg({self.seed})"
@@ -214,22 +194,14 @@ class XENDCG(BuiltIn):
     def pair_forces(self, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array | None:  # noqa: ARG002
         return None  # it has no pairs
 
-    def accumulate(
-        self,
-        ranking: Ranking,
-        task: Task,
-        scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
-        forces: Array = NO_FORCES,  # noqa: ARG002
-    ) -> None:
+    def _add(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, forces: Array) -> None:  # noqa: ARG002
         queries = ranking.queries
         gain = queries.memo("xendcg", lambda: np.exp2(whole_labels(queries, repr(self), LABELS - 1)))
         xendcg_kernel()(
-            *(self.seed, ranking.iteration, ranking.scores, gain, _document_weight(queries)),
-            *(queries.offsets, task.first, task.last, scratch.array("xendcg", 3, len(gradient))),
-            *(coefficient, gradient, hessian),
+            *(self.seed, ranking.iteration),
+            (ranking.scores, gain, _document_weight(queries)),
+            (queries.offsets, task.first, task.last),
+            *(scratch.array("xendcg", 3, len(into[1])), into),
         )
 
 
@@ -271,7 +243,7 @@ class RankPairs(BuiltIn):
         if pair_method not in METHODS:
             raise LambdaplugError(f"pair_method: expected one of {list(METHODS)}, got {pair_method!r}.")
         pairs = METHODS[pair_method] if num_pair_per_sample is None else num_pair_per_sample
-        self._set(objective=objective, pair_method=pair_method, num_pair_per_sample=whole(PAIRS, pairs, 1))
+        self._set(objective=objective, pair_method=pair_method, num_pair_per_sample=integer(pairs, PAIRS))
         self._set(normalization=bool(normalization), score_normalization=bool(score_normalization))
         self._set(exp_gain=bool(exp_gain), counted=pair_method == "mean")
 
@@ -340,27 +312,20 @@ class RankPairs(BuiltIn):
                 sums[:] = (sums.astype(np.float32) * weight) * norm
         return EMPTY
 
-    def accumulate(
-        self,
-        ranking: Ranking,
-        task: Task,
-        scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
-        forces: Array = NO_FORCES,
-    ) -> None:
+    def _add(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, forces: Array) -> None:
         queries = ranking.queries
         refuse_document_weights(self, queries)
         prepared = self.prepared(queries)
         rank_pairs_kernel(self.objective, self.pair_method == "mean")(
-            *(self.pairs, ranking.iteration, self.score_normalization, self.normalization, ranking.scores),
-            *(queries.labels, prepared.gain, prepared.inverse, discounts(queries), prepared.begin),
-            *(queries.offsets, task.first, task.last, ranking.orders[None]),
-            scratch.array("sums32", 2, len(gradient), np.float32),
-            scratch.array("states", 2, len(gradient)),
-            scratch.array("by label", 2, len(gradient), np.int32),
-            *(coefficient, gradient, hessian, forces),
+            *(self.pairs, ranking.iteration, (self.score_normalization, self.normalization)),
+            (ranking.scores, queries.labels, prepared.gain, prepared.inverse, discounts(queries), prepared.begin),
+            (queries.offsets, task.first, task.last, ranking.orders[None]),
+            (
+                scratch.array("sums32", 2, len(into[1]), np.float32),
+                scratch.array("states", 2, len(into[1])),
+                scratch.array("by label", 2, len(into[1]), np.int32),
+            ),
+            *(into, forces),
         )
 
 

@@ -1,6 +1,7 @@
 """Sums of objectives: gradients add, so several measures, label sources and moving targets need no kernel of their own."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from ..errors import LambdaplugError
 from ..measures import Measure
@@ -10,6 +11,8 @@ from .base import EMPTY, Objective, Ranking, Scratch, as_step
 from .lambdarank import LambdaRank
 
 __all__ = ["Graded", "Mixture", "interpolate"]
+
+Into: TypeAlias = tuple[float, Array, Array]  # a coefficient, and the gradient and hessian to add so many times to
 
 
 class Mixture(Objective):
@@ -145,30 +148,21 @@ class Mixture(Objective):
             if weight == 0.0:
                 continue
             if not (part.std or part.unit):
-                self.add(k, ranking, task, scratch, coefficient * weight, gradient, hessian)
+                self.add(k, ranking, task, scratch, (coefficient * weight, gradient, hessian))
                 continue
             with scratch.deeper() as depth:
                 sums = scratch.sums(depth, len(gradient))
-                self.add(k, ranking, task, scratch, 1.0, *sums)
+                self.add(k, ranking, task, scratch, (1.0, *sums))
                 part.shape(ranking.queries, task, *sums)
                 gradient += coefficient * weight * sums[0]
                 hessian += coefficient * weight * sums[1]
 
-    def add(
-        self,
-        k: int,
-        ranking: Ranking,
-        task: Task,
-        scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
-    ) -> None:
-        """Add part k before its shape."""
-        self.parts[k].accumulate(ranking, task, scratch, coefficient, gradient, hessian)
+    def add(self, k: int, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
+        """Add part k before its shape; ``into``: a coefficient, and the gradient and hessian to add to."""
+        self.parts[k].accumulate(ranking, task, scratch, *into)
 
     def tier(self, queries: Queries, k: int) -> Array:  # noqa: ARG002
-        """One number a row: part k's pairs are those of equal numbers. Empty: all pairs."""
+        """One number per row: part k's pairs are those of equal numbers. Empty: all pairs."""
         return EMPTY
 
 
@@ -184,7 +178,7 @@ class Graded(Mixture):
     Parameters
     ----------
     tiers: LambdaRank objectives; those after the first usually with ``labels=``.
-    weights: one a tier, numbers that sum to 1 or schedules; default equal ones.
+    weights: one per tier, numbers that sum to 1 or schedules; default equal ones.
     step, normalize, guard: as for Mixture.
 
     >>> clicks = [0.2, 0.6, 0.0, 1.0]
@@ -210,7 +204,7 @@ class Graded(Mixture):
         if weights is None:
             weights = [1.0 / len(tiers)] * len(tiers)
         if len(weights) != len(tiers):
-            raise LambdaplugError(f"weights: expected one a tier ({len(tiers)}), got {len(weights)}.")
+            raise LambdaplugError(f"weights: expected one per tier ({len(tiers)}), got {len(weights)}.")
         numbers = [weight for weight in weights if not callable(weight)]
         if len(numbers) == len(weights) and abs(sum(numbers) - 1.0) > 1e-6:
             raise LambdaplugError(
@@ -222,19 +216,10 @@ class Graded(Mixture):
         weights, tiers = zip(*self.terms, strict=True)
         return f"Graded({list(tiers)!r}, weights={list(weights)!r}{self._options()})"
 
-    def add(
-        self,
-        k: int,
-        ranking: Ranking,
-        task: Task,
-        scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
-    ) -> None:
+    def add(self, k: int, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
         part, tier = self.parts[k], self.tier(ranking.queries, k)
         assert isinstance(part, LambdaRank)
-        part.accumulate(ranking, task, scratch, coefficient, gradient, hessian, tier)
+        part.accumulate(ranking, task, scratch, *into, tier)
 
     def above(self, k: int) -> tuple[Labels | None, ...]:
         """The label sources of the tiers above tier k."""

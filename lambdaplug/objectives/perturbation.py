@@ -1,12 +1,12 @@
 """Numerical gradients: for any measure, even one known only as a function of the ranked labels."""
 
-import math
 from collections.abc import Callable
 from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from ..checking import integer, not_negative, positive
 from ..errors import LambdaplugError
 from ..kernels import NOISE, move_kernel, rank_kernel, sign_kernel, value_kernel
 from ..measures import Measure, as_measure
@@ -61,10 +61,9 @@ class _Numerical(ValueObjective):
     normalize: str
 
     def __init__(self, measure: str | Measure, labels: npt.ArrayLike | None, c: float, normalize: str | None) -> None:
-        if isinstance(c, bool) or not isinstance(c, (int, float, np.number)) or not 0 < c < math.inf:
-            raise LambdaplugError(f"c: expected a positive number, the distance scores are moved, got {c!r}.")
+        c = positive(c, "c", ", the distance by which scores are moved")
         _, normalize = as_step("gradient", normalize, None)
-        self._set(measure=as_measure(measure), labels=as_labels(labels), c=float(c), normalize=normalize)
+        self._set(measure=as_measure(measure), labels=as_labels(labels), c=c, normalize=normalize)
         self._set(std=normalize == "std", unit=True)
 
     def _said(self) -> list[str]:
@@ -99,7 +98,7 @@ class SPSA(_Numerical):
     evaluations: of the measure in each iteration: 2, 4, 6, ...
     c, c_decay: how far scores are moved, in units of the scores, and how that falls. Documents further apart than 2 c
         never change places, and so never show what that would be worth.
-    seed: any whole number from 0 on.
+    seed: any integer >= 0.
     normalize: ``"std"`` (default) divides each query's gradients by their standard deviation, ``"none"`` does not.
 
     >>> SPSA("err@10", evaluations=8)
@@ -123,15 +122,10 @@ class SPSA(_Numerical):
         normalize: str | None = None,
     ) -> None:
         super().__init__(measure, labels, c, normalize)
-        if isinstance(evaluations, bool) or not isinstance(evaluations, (int, np.integer)) or evaluations < 2:
-            raise LambdaplugError(f"evaluations: expected an even number from 2 on, got {evaluations!r}.")
-        if evaluations % 2:
+        if integer(evaluations, "evaluations", 2) % 2:
             raise LambdaplugError(f"evaluations: they come in pairs, so expected an even number, got {evaluations!r}.")
-        if isinstance(c_decay, bool) or not isinstance(c_decay, (int, float, np.number)) or not 0 <= c_decay < math.inf:
-            raise LambdaplugError(f"c_decay: expected a number from 0 on, got {c_decay!r}.")
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
-            raise LambdaplugError(f"seed: expected a whole number from 0 on, below 2^63, got {seed!r}.")
-        self._set(evaluations=int(evaluations), c_decay=float(c_decay), seed=int(seed))
+        self._set(evaluations=int(evaluations), c_decay=not_negative(c_decay, "c_decay"))
+        self._set(seed=integer(seed, "seed", 0, 2**63 - 1))
 
     def resolved(self, moment: Moment) -> "SPSA":
         return self._with(c=self.c / (moment.iteration + 1) ** self.c_decay, c_decay=0.0)
@@ -222,21 +216,9 @@ class FDSA(_Numerical):
         gain, _, norm, discount, k = self.prepared(queries)
         slope = scratch.array("slope", 1, len(gradient))[0, : len(gradient)]
         ranked = scratch.array("ranked", 2, int(queries.sizes.max(initial=0)))
-        self.measure.run(
-            move_kernel(self.measure.value),
-            ranking.scores,
-            self.c,
-            gain,
-            discount,
-            k,
-            norm,
-            queries.offsets,
-            task.first,
-            task.last,
-            ranking.orders[None],
-            ranked,
-            slope,
-        )
+        lists = queries.offsets, task.first, task.last, ranking.orders[None]
+        kernel = move_kernel(self.measure.value)
+        self.measure.run(kernel, ranking.scores, self.c, (gain, norm, discount, k), lists, ranked, slope)
         if not np.isfinite(slope).all():
             row = queries.offsets[task.first] + np.flatnonzero(~np.isfinite(slope))[0]
             self._refuse(int(np.searchsorted(queries.offsets, row, side="right")) - 1)

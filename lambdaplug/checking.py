@@ -1,0 +1,53 @@
+"""Arguments that are numbers, checked in one place: each error says what was expected and what came."""
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+from .errors import LambdaplugError
+
+__all__ = ["integer", "is_number", "not_negative", "positive", "shown"]
+
+
+def shown(value: object) -> str:
+    """What was given, on one line, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # an integer of thousands of digits, a list within itself: Python's, or the user's own
+        return f"a value of type {type(value).__name__} that cannot be printed"
+    return text if len(text) <= 100 else f"{text[:60]}...{text[-20:]}"
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a real number, which True and False are not."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def integer(value: Any, name: str, least: int = 1, most: float = math.inf, purpose: str = "") -> int:
+    """The value, which must be an integer within these bounds.
+
+    >>> integer(0, "draws")
+    Traceback (most recent call last):
+        ...
+    lambdaplug.errors.LambdaplugError: draws: expected an integer >= 1, got 0.
+    """
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= value <= most:
+        return int(value)
+    bounds = f">= {least}" if most == math.inf else f"from {least} to {most}"
+    raise LambdaplugError(f"{name}: expected an integer {bounds}{purpose}, got {shown(value)}.")
+
+
+def positive(value: Any, name: str, purpose: str = "") -> float:
+    """The value, which must be a finite number > 0."""
+    if is_number(value) and 0 < value < math.inf:
+        return float(value)
+    raise LambdaplugError(f"{name}: expected a positive number{purpose}, got {shown(value)}.")
+
+
+def not_negative(value: Any, name: str, purpose: str = "") -> float:
+    """The value, which must be a finite number >= 0."""
+    if is_number(value) and 0 <= value < math.inf:
+        return float(value)
+    raise LambdaplugError(f"{name}: expected a finite number >= 0{purpose}, got {shown(value)}.")

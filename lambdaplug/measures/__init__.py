@@ -1,0 +1,48 @@
+"""Every ranking measure: its value and its swap delta, side by side. To add one, write one class in one of the families.
+
+A measure is a value: it prints as text that parses back, compares, hashes and pickles.
+
+>>> as_measure("ndcg@10") == NDCG(k=10)
+True
+>>> NDCG(k=10, gain="linear")
+ndcg@10(gain='linear')
+
+``base`` says what a measure is; ``discounted``, ``relevance``, ``cascade`` and ``pairs`` are the families.
+"""
+
+from .base import Measure, Prepared
+from .cascade import ERR, MRR, RBP
+from .deltas import query_deltas, swap_deltas
+from .discounted import CNDCG, DCG, NDCG, MeanNDCG
+from .gains import gains_by
+from .pairs import BPref, Pairs
+from .parameters import Array, Discount, Gain
+from .relevance import MAP, WTA, Precision, Recall
+from .text import as_measure, as_measures, registered
+
+__all__ = [
+    "CNDCG",
+    "DCG",
+    "ERR",
+    "MAP",
+    "MRR",
+    "NDCG",
+    "RBP",
+    "WTA",
+    "Array",
+    "BPref",
+    "Discount",
+    "Gain",
+    "MeanNDCG",
+    "Measure",
+    "Pairs",
+    "Precision",
+    "Prepared",
+    "Recall",
+    "as_measure",
+    "as_measures",
+    "gains_by",
+    "query_deltas",
+    "registered",
+    "swap_deltas",
+]

@@ -1,0 +1,203 @@
+"""What a measure is.
+
+``gains(labels)`` says what labels are worth: of two documents, the one with the higher gain belongs above, whatever the
+labels, and documents of equal gain are in no pair.
+
+Three functions say the rest. All take the gains of one query's documents in rank order, a table of discounts by rank
+(entry 0 is rank 1; zero beyond the cut-off) and the cut-off k; they are plain Python that Numba can compile.
+
+``value(gain, discount, k)``
+    the measure of this ranking, before normalisation.
+``norm(gain, discount, k)``
+    the normaliser (1/ideal DCG, 1/relevant documents, ...) from the gains in IDEAL order; 0 where the measure is
+    undefined.
+``swap(gain, discount, k, upper, lower, scale)``
+    what exchanging two documents changes. With a ranked above b, every measure's delta has the form
+
+        |delta(a, b)| = norm * |gain_a - gain_b| * scale_a * |upper_a - lower_b|
+
+    so ``swap`` fills ``upper`` and ``lower`` (and ``scale``, which is 1 on entry) in O(n), and a pair costs O(1). It
+    returns the cut: a pair both of whose documents rank below it changes nothing.
+
+Two more are optional. One serves ``evaluate(..., ties="expected")``:
+
+``expected(gain, ends, discount, k)``
+    the mean of ``value`` over every order of equal scores. ``ends[r]`` is where the stretch of documents with rank r's
+    score ends; within a stretch the gains fall.
+
+The other: a measure that can be written in positions has a method ``smooth()`` that returns a function
+``(gain, position, discount, cut, beta, slope)``: the value, before normalisation, of documents at positions that need
+not be integers, with its derivative with respect to each position in ``slope``. [position <= k] is the sigmoid
+1/(1 + exp(-beta (cut - position))), cut = k + 1/2 (infinite without a k), and ``discount`` is not zero beyond k.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import LambdaplugError
+from ..kernels import PairDelta, Prepared, norm_kernel
+from ..rows import ideal_order, levels
+from .parameters import CUTOFF, Array, checked, literal
+
+__all__ = ["REGISTRY", "Measure", "Prepared"]
+
+T = TypeVar("T")
+
+REGISTRY: dict[str, type["Measure"]] = {}
+
+
+@dataclass(frozen=True, repr=False)
+class Measure:
+    """Base of all measures; a subclass with a ``name`` registers itself."""
+
+    name: ClassVar[str] = ""
+    formula: ClassVar[str] = ""  # one line for the table of measures
+    undefined: ClassVar[str] = "never"  # where the measure has no value
+    gained: ClassVar[bool] = True  # the swap delta has the factor |gain_a - gain_b|
+    symmetric: ClassVar[bool] = False  # swap writes the same into upper and lower
+    greater: ClassVar[bool] = (
+        False  # a better than b: |delta| is the greater one of upper_a - lower_b, upper_b - lower_a
+    )
+    coarse: ClassVar[float] = 0  # the longest list for which float32 holds upper and lower well enough to subtract them
+    scaled: ClassVar[bool] = False  # swap writes scale
+    unlabelled: ClassVar[float] = 0.0  # gain of a document without a label; NaN where the functions tell it from 0
+    by_rows: ClassVar[bool] = True  # the swap delta has the form above; if not, pair_delta alone knows it
+    reach: ClassVar[int | None] = None  # the delta is the full swap's of documents at most so many ranks apart
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.name:
+            REGISTRY[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            kind = CUTOFF if field.name == "k" else field.type
+            object.__setattr__(self, field.name, checked(self.name, field.name, kind, getattr(self, field.name)))
+
+    @property
+    def cutoff(self) -> int | None:
+        """The last rank that counts; None = all do."""
+        return getattr(self, "k", None)
+
+    def __str__(self) -> str:
+        k = getattr(self, "k", None)
+        text = self.name if k is None else f"{self.name}@{k}"
+        given = [
+            f"{field.name}={literal(getattr(self, field.name))}"
+            for field in fields(self)
+            if field.name != "k" and getattr(self, field.name) != field.default
+        ]
+        return f"{text}({','.join(given)})" if given else text
+
+    __repr__ = __str__
+
+    # What the labels mean.
+
+    def gains(self, labels: Array) -> Array:
+        raise NotImplementedError
+
+    def discounts(self, n: int) -> Array:
+        """The discounts of ranks 1..n before the cut-off."""
+        return np.ones(n)
+
+    # What the ranking is worth, and what a swap changes: see the top of this file.
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        raise NotImplementedError
+
+    @staticmethod
+    def norm(gain: Any, discount: Any, k: int) -> float:
+        raise NotImplementedError
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        raise NotImplementedError
+
+    expected: ClassVar[Callable[..., float] | None] = None
+
+    def swap_rows(self) -> Callable[..., int]:
+        """The function that fills the swap rows; a measure whose parameters change it returns another one."""
+        return self.swap
+
+    def smooth(self) -> Callable[..., float] | None:
+        """The measure in smooth positions, for lp.Approx; None where there is no such form. See the top of this file."""
+        return None
+
+    def fine(self, discount: Array) -> bool:
+        """Whether upper_a - lower_b can be so much smaller than both that float32 would lose it in lists this long."""
+        return len(discount) > self.coarse
+
+    def shortest(self, discount: Array) -> float:  # noqa: ARG002
+        """How many documents a query needs for their order to matter; infinite: no such list is long enough."""
+        return 2
+
+    def pair_delta(self, checked: bool = False) -> PairDelta:  # noqa: ARG002
+        """The swap delta as a function of two ranks, before the norm; ``checked``: a user's with its indices checked."""
+        return PairDelta(_begin_rows, _gained_delta if self.gained else _plain_delta)
+
+    def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
+        """Call a kernel that has this measure's functions inside, which may be the user's."""
+        try:
+            return kernel(*arguments)
+        except IndexError:
+            raise LambdaplugError(
+                f"{self!r}: one of its functions reads beyond the end of an array. A query has any number of documents, "
+                "and a table that is looked up needs an entry for every label."
+            ) from None
+
+    def prepare(self, labels: Array, offsets: npt.NDArray[np.int64]) -> Prepared:
+        """Everything about these labels that does not depend on scores."""
+        longest = int(np.diff(offsets).max(initial=0))
+        k = longest if self.cutoff is None else min(int(self.cutoff), longest)
+        discount = np.ascontiguousarray(self.discounts(longest), dtype=np.float64)
+        discount[k:] = 0.0
+        labelled = ~np.isnan(labels)
+        if labelled.all():
+            grade = gain = self.gains(labels)
+        else:
+            gain = np.full(len(labels), self.unlabelled)
+            gain[labelled] = self.gains(labels[labelled])
+            grade = np.where(labelled, gain, np.nan)  # neither above nor below any other: no pair
+        queries = len(offsets) - 1
+        norm = np.zeros(queries)
+        missing = np.isnan(gain)
+        last = np.where(missing, -np.finfo(np.float64).max, gain) if missing.any() else gain
+        ideal, row = ideal_order(last, offsets)
+        del last, missing  # millions of rows: nothing is kept longer than needed
+        if row >= 0:
+            raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
+        if _merged(gain, ideal, offsets):
+            grade = levels([grade], offsets)  # kernels compare grades in float32: keep different ones different
+        lists = offsets, 0, queries, ideal
+        self.run(norm_kernel(self.norm), gain, discount, k, lists, np.empty(longest), norm)
+        norm[np.diff(offsets) == 0] = 0.0
+        return Prepared(gain, grade, norm, discount, k)
+
+
+def _merged(gain: Array, ideal: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64]) -> bool:
+    """Whether float32 makes two different gains of one query equal."""
+    with np.errstate(over="ignore"):
+        short = gain.astype(np.float32)
+    same = short == gain
+    if same.all() or np.all(same | np.isnan(gain)):
+        return False
+    rows = np.repeat(offsets[:-1], np.diff(offsets)) + ideal  # equal ones are neighbours in the ideal order
+    gain, short = gain[rows], short[rows]
+    return bool(np.any((gain[1:] < gain[:-1]) & (short[1:] == short[:-1])))
+
+
+def _begin_rows(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> tuple[Any, Any, Any]:
+    return upper, lower, scale
+
+
+def _gained_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+    return float(abs(state[0][i] - state[1][j]) * abs(ranked[i] - ranked[j]) * state[2][i])
+
+
+def _plain_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+    return float(abs(state[0][i] - state[1][j]) * state[2][i])

@@ -1,0 +1,44 @@
+"""Swap deltas of every pair of a query, to look at."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kernels import CUT, FLOAT64_ROWS, MARK_ROWS, delta_kernel, swap_kernel
+from ..rows import row_order
+from .base import Measure, Prepared
+from .parameters import Array
+from .text import as_measure
+
+__all__ = ["query_deltas", "swap_deltas"]
+
+
+def swap_deltas(measure: str | Measure, ranked_labels: npt.ArrayLike) -> Array:
+    """|delta| of every pair of one query whose labels are given in rank order, as an n x n matrix, float64.
+
+    >>> swap_deltas("mrr", [0, 1]).round(3).tolist()
+    [[0.0, 0.5], [0.5, 0.0]]
+    """
+    measure = as_measure(measure)
+    labels = np.ascontiguousarray(ranked_labels, dtype=np.float64)
+    offsets = np.array([0, len(labels)])
+    return query_deltas(measure, measure.prepare(labels, offsets), offsets, 0)
+
+
+def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.int64], query: int) -> Array:
+    """``swap_deltas`` of one of several queries whose rows stand in rank order."""
+    own = slice(offsets[query], offsets[query + 1])
+    gain, grade, norm = prepared.gain[own], prepared.grade[own], prepared.norm[query : query + 1]
+    n = len(gain)
+    alone = np.array([0, n])
+    rows = np.zeros((FLOAT64_ROWS, n))
+    frozen = rows.view()
+    frozen.setflags(write=False)
+    marks = np.zeros((MARK_ROWS, 1), dtype=np.int64)
+    one = tuple(prepared._replace(gain=gain, grade=grade, norm=norm))
+    measure.run(swap_kernel(measure.swap_rows()), one, (alone, 0, 1, row_order(alone)), rows, marks)
+    delta, cut = np.zeros((n, n)), int(marks[CUT, 0])
+    if cut > 0:
+        measure.run(delta_kernel(measure.pair_delta(checked=True)), rows, frozen, cut, delta)
+    ordered = (grade[:, None] < grade[None, :]) | (grade[:, None] > grade[None, :])
+    delta = np.where(ordered, norm[0] * delta, 0.0)
+    return np.asarray(delta + delta.T)

@@ -1,0 +1,245 @@
+"""Measures that are a sum of gain times discount: DCG and its relatives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import LambdaplugError
+from ..kernels import inlinable, sort_stretch
+from .base import Measure
+from .gains import discounts_by, gains_by
+from .parameters import Array, Discount, Gain
+from .smooth import smooth_log2, smooth_table
+
+__all__ = ["CNDCG", "DCG", "NDCG", "Discounted", "MeanNDCG", "one"]
+
+
+def one(gain: Any, discount: Any, k: int) -> float:
+    return 1.0
+
+
+@inlinable
+def ideal_sum(gain: Any, discount: Any, k: int) -> float:
+    """1 / sum of gain * discount over the ideal order."""
+    ideal = 0.0
+    for r in range(len(gain)):
+        ideal += gain[r] * discount[r]
+    return 1.0 / ideal if ideal > 0.0 else 0.0
+
+
+@inlinable
+def _expected_sum(gain: Any, ends: Any, discount: Any, k: int) -> float:
+    # Every document of a stretch is as likely at each of its ranks: mean gain times the discounts.
+    total = 0.0
+    low = 0
+    while low < min(k, len(gain)):
+        high = ends[low]
+        gains = 0.0
+        discounts = 0.0
+        for r in range(low, high):
+            gains += gain[r]
+            discounts += discount[r]  # zero beyond k
+        total += gains * discounts / (high - low)
+        low = high
+    return total
+
+
+class Discounted(Measure):
+    """sum over ranks of gain * discount: a swap changes it by |gain_a - gain_b| * |discount_a - discount_b|."""
+
+    symmetric: ClassVar[bool] = True
+
+    def fine(self, discount: Array) -> bool:
+        return bool(np.ptp(discount) < 0.25 * discount.max()) if len(discount) else False
+
+    def shortest(self, discount: Array) -> float:
+        others = np.flatnonzero(discount != discount[:1])
+        return float(others[0] + 1) if len(others) else np.inf
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        total = 0.0
+        for r in range(min(k, len(gain))):
+            total += gain[r] * discount[r]
+        return total
+
+    expected = staticmethod(_expected_sum)
+
+    norm = staticmethod(one)
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        for r in range(len(gain)):
+            upper[r] = discount[r]
+            lower[r] = discount[r]
+        return k if k < len(gain) else len(gain)
+
+    def smooth(self) -> Callable[..., float] | None:
+        return smooth_log2 if getattr(self, "discount", None) == "log2" else smooth_table
+
+
+@dataclass(frozen=True, repr=False)
+class DCG(Discounted):
+    """DCG@k = sum_{r<=k} G(l_r) D(r), by default G(l) = 2^l - 1 and D(r) = 1/log2(1 + r).
+
+    K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
+
+    Parameters
+    ----------
+    k : int or None
+        The last rank that counts; None: all ranks.
+    gain : 'exp2', 'linear', sequence or callable
+        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
+    discount : 'log2', sequence or callable
+        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+
+    >>> import lambdaplug as lp
+    >>> lp.evaluate("dcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
+    {'dcg@2': 1.0}
+    """
+
+    k: int | None = None
+    gain: Gain = "exp2"
+    discount: Discount = "log2"
+
+    name: ClassVar[str] = "dcg"
+    formula: ClassVar[str] = "sum of gain x discount over the top k"
+
+    def gains(self, labels: Array) -> Array:
+        return gains_by(self.gain, labels, self.name)
+
+    def discounts(self, n: int) -> Array:
+        return discounts_by(self.discount, n, self.name)
+
+
+@dataclass(frozen=True, repr=False)
+class NDCG(DCG):
+    """NDCG@k = DCG@k / DCG@k of the ideal order. The discount is zero beyond k: this is the true NDCG@k.
+
+    K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
+
+    Parameters
+    ----------
+    k, gain, discount :
+        As for DCG.
+
+    >>> import lambdaplug as lp
+    >>> lp.evaluate("ndcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
+    {'ndcg@2': 0.27541155237618664}
+    """
+
+    name: ClassVar[str] = "ndcg"
+    formula: ClassVar[str] = "DCG@k / DCG@k of the ideal order"
+    undefined: ClassVar[str] = "no positive gain"
+
+    norm = staticmethod(ideal_sum)
+
+
+@inlinable
+def _mean_discounts(gain: Any, discount: Any, k: int) -> Any:
+    """What a rank counts in the mean of NDCG@1 ... NDCG@n: its discount times the mean of 1/ideal DCG@k over k >= rank."""
+    n = min(k, len(gain))
+    ideal = gain.copy()
+    sort_stretch(ideal, 0, len(ideal), True)
+    counts = np.zeros(len(gain))
+    total = 0.0
+    for r in range(n):
+        total += ideal[r] * discount[r]
+        counts[r] = 1.0 / total if total > 0.0 else 0.0
+    rest = 0.0
+    for r in range(n - 1, -1, -1):
+        rest += counts[r] / n
+        counts[r] = discount[r] * rest
+    return counts
+
+
+@dataclass(frozen=True, repr=False)
+class MeanNDCG(DCG):
+    """The mean of NDCG@1, NDCG@2, ... NDCG@k; of a shorter list, or without k, up to the list's length.
+
+    It is a sum of gain * discount like the others, with discounts of each query's own: D(r) times the mean over the cuts
+    from r on of 1/ideal DCG.
+
+    T. Qin, T.-Y. Liu (2013), "Introducing LETOR 4.0 datasets", arXiv:1306.2597.
+
+    Parameters
+    ----------
+    k, gain, discount :
+        As for DCG.
+
+    >>> import lambdaplug as lp
+    >>> lp.evaluate("meanndcg", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
+    {'meanndcg': 0.43242458888332885}
+    """
+
+    name: ClassVar[str] = "meanndcg"
+    formula: ClassVar[str] = "mean of NDCG@1 ... NDCG@k"
+    undefined: ClassVar[str] = "no positive gain"
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        counts = _mean_discounts(gain, discount, k)
+        total = 0.0
+        for r in range(len(gain)):
+            total += gain[r] * counts[r]
+        return total
+
+    @staticmethod
+    def expected(gain: Any, ends: Any, discount: Any, k: int) -> float:
+        return _expected_sum(gain, ends, _mean_discounts(gain, discount, k), k)
+
+    @staticmethod
+    def norm(gain: Any, discount: Any, k: int) -> float:
+        return 1.0 if ideal_sum(gain, discount, k) > 0.0 else 0.0
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        counts = _mean_discounts(gain, discount, k)
+        for r in range(len(gain)):
+            upper[r] = counts[r]
+            lower[r] = counts[r]
+        return min(k, len(gain))
+
+    shortest = Measure.shortest  # its discounts fall in every list
+    smooth = Measure.smooth  # and are not a function of the position alone
+
+
+@dataclass(frozen=True, repr=False)
+class CNDCG(Discounted):
+    """NDCG of a click score c in [0, 1], with the gain 2^(4c) - 1.
+
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
+
+    Parameters
+    ----------
+    k : int or None
+        The last rank that counts; None: all ranks.
+    discount : 'log2', sequence or callable
+        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+
+    >>> import lambdaplug as lp
+    >>> lp.evaluate("cndcg", labels=[0.5, 0, 1], scores=[3, 2, 1], group=[3])
+    {'cndcg': 0.6215669797301413}
+    """
+
+    k: int | None = None
+    discount: Discount = "log2"
+
+    name: ClassVar[str] = "cndcg"
+    formula: ClassVar[str] = "NDCG@k with gain 2^(4c) - 1, c a click score in [0, 1]"
+    undefined: ClassVar[str] = "no positive click score"
+
+    def gains(self, labels: Array) -> Array:
+        if labels.size and (labels.min() < 0 or labels.max() > 1):
+            raise LambdaplugError(
+                f"cndcg takes click scores from 0 to 1, got labels from {labels.min():g} to {labels.max():g}. "
+                "Divide them by their maximum, or use ndcg."
+            )
+        return np.asarray(np.exp2(4.0 * labels) - 1.0)
+
+    def discounts(self, n: int) -> Array:
+        return discounts_by(self.discount, n, self.name)
+
+    norm = staticmethod(ideal_sum)

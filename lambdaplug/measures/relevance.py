@@ -1,0 +1,198 @@
+"""Measures that tell only relevant documents from the others."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import LambdaplugError
+from .base import Measure
+from .discounted import Discounted
+from .gains import reciprocal_ranks
+from .parameters import Array
+from .smooth import smooth_average_precision
+
+__all__ = ["MAP", "WTA", "Precision", "Recall", "Relevance"]
+
+
+@dataclass(frozen=True, repr=False)
+class Relevance(Measure):
+    """Measures that tell only relevant documents, label >= ``relevant``, from the others."""
+
+    def gains(self, labels: Array) -> Array:
+        return (labels >= getattr(self, "relevant", 1)).astype(np.float64)
+
+
+def relevant_documents(gain: Any, discount: Any, k: int) -> float:
+    """1 / relevant documents."""
+    relevant = 0.0
+    for g in gain:
+        relevant += g
+    return 1.0 / relevant if relevant > 0.0 else 0.0
+
+
+@dataclass(frozen=True, repr=False)
+class _TopK(Relevance, Discounted):
+    """What counts is how many of the top k are relevant."""
+
+    k: int | None = None
+    relevant: float = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k is None:
+            raise LambdaplugError(f"{self.name} needs a cut-off, e.g. '{self.name}@10'.")
+
+
+@dataclass(frozen=True, repr=False)
+class Precision(_TopK):
+    """P@k = relevant documents in the top k / k.
+
+    C. J. van Rijsbergen (1979), "Information Retrieval", second edition, chapter 7.
+
+    Parameters
+    ----------
+    k, relevant : int, float
+        As for MAP; k must be given.
+
+    >>> import lambdaplug as lp
+    >>> lp.evaluate("p@2", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
+    {'p@2': 0.5}
+    """
+
+    name: ClassVar[str] = "p"
+    formula: ClassVar[str] = "relevant in the top k / k"
+
+    def discounts(self, n: int) -> Array:
+        return np.full(n, 1.0 / (self.k or 1))
+
+
+@dataclass(frozen=True, repr=False)
+class Recall(_TopK):
+    """Recall@k = relevant documents in the top k / all relevant documents.
+
+    C. Cleverdon (1967), "The Cranfield tests on index language devices", Aslib Proceedings 19(6).
+
+    Parameters
+    ----------
+    k, relevant : int, float
+        As for MAP; k must be given.
+
+    >>> import lambdaplug as lp
+    >>> lp.evaluate(lp.Recall(k=2, relevant=2), labels=[1, 2, 3], scores=[3, 2, 1], group=[3])
+    {'recall@2(relevant=2)': 0.5}
+    """
+
+    name: ClassVar[str] = "recall"
+    formula: ClassVar[str] = "relevant in the top k / relevant"
+    undefined: ClassVar[str] = "nothing relevant"
+
+    norm = staticmethod(relevant_documents)
+
+
+@dataclass(frozen=True, repr=False)
+class WTA(Relevance, Discounted):
+    """Winner takes all: 1 if the top document is relevant, else 0.
+
+    C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS.
+
+    Parameters
+    ----------
+    relevant : float
+        Documents with a label >= this are relevant.
+
+    >>> import lambdaplug as lp
+    >>> lp.evaluate("wta", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
+    {'wta': 0.0}
+    """
+
+    relevant: float = 1
+
+    name: ClassVar[str] = "wta"
+    formula: ClassVar[str] = "1 if the top document is relevant"
+
+    @property
+    def cutoff(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True, repr=False)
+class MAP(Relevance):
+    """AP@k = (1/R) sum_{r<=k} rel(r) * precision(r), R = all relevant documents; its mean over queries is MAP@k.
+
+    C. Buckley, E. Voorhees (2000), "Evaluating evaluation measure stability", SIGIR.
+
+    Parameters
+    ----------
+    k : int or None
+        The last rank that counts; None: all ranks.
+    relevant : float
+        Documents with a label >= this are relevant.
+
+    >>> import lambdaplug as lp
+    >>> lp.evaluate("map", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
+    {'map': 0.8333333333333333}
+    """
+
+    k: int | None = None
+    relevant: float = 1
+
+    name: ClassVar[str] = "map"
+    # b(r) = n(r)/r - H(r): a relevant document at rank p above another at q changes b(p) - b(q), and below it
+    # (b(q) + 1/q) - (b(p) + 1/p) >= 1/q - 1/p. So where one of the two is the change, the other is not positive.
+    greater: ClassVar[bool] = True
+    coarse: ClassVar[float] = 2000
+    formula: ClassVar[str] = "mean over the relevant documents of the precision at their rank"
+    undefined: ClassVar[str] = "nothing relevant"
+
+    def discounts(self, n: int) -> Array:
+        return reciprocal_ranks(n)
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        seen = 0.0
+        total = 0.0
+        for r in range(min(k, len(gain))):
+            seen += gain[r]
+            total += gain[r] * seen / (r + 1)
+        return total
+
+    @staticmethod
+    def expected(gain: Any, ends: Any, discount: Any, k: int) -> float:
+        # m of a stretch's n documents are relevant. One is at its place t with probability m/n, and then t of the
+        # other n - 1 stand above it in the stretch, of which (m - 1)/(n - 1) are relevant on average.
+        total = 0.0
+        seen = 0.0
+        low = 0
+        while low < min(k, len(gain)):
+            high = ends[low]
+            n = high - low
+            relevant = 0.0
+            for r in range(low, high):
+                relevant += gain[r]
+            among = (relevant - 1.0) / (n - 1.0) if n > 1 else 0.0
+            for r in range(low, min(high, k)):
+                total += relevant / n * (seen + 1.0 + (r - low) * among) / (r + 1)
+            seen += relevant
+            low = high
+        return total
+
+    norm = staticmethod(relevant_documents)
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        # n(r): relevant in the top r. H(r): sum of 1/q over relevant ranks q <= min(r, k).
+        seen = 0.0
+        harmonic = 0.0
+        for r in range(len(gain)):
+            seen += gain[r]
+            before = harmonic
+            harmonic += gain[r] * discount[r]
+            # above: relevant n/r - H(r); else (n + 1)/r - H(r). below: n/r - H(r - 1), which is H(r) if not relevant.
+            upper[r] = (seen + 1.0 - gain[r]) * discount[r] - harmonic
+            lower[r] = seen * discount[r] - before
+        return min(k, len(gain))
+
+    def smooth(self) -> Callable[..., float] | None:
+        return smooth_average_precision

@@ -1,0 +1,87 @@
+"""Measures by their text: a name, a cut-off, and other parameters in brackets."""
+
+import ast
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from ..checking import shown
+from ..errors import LambdaplugError
+from .base import REGISTRY, Measure
+
+__all__ = ["as_measure", "as_measures", "registered"]
+
+
+def registered() -> dict[str, type[Measure]]:
+    """Every measure by name."""
+    return dict(REGISTRY)
+
+
+_TEXT = re.compile(r"(?P<name>[a-z_]\w*)(?:@(?P<k>\d+))?(?:\((?P<arguments>.*)\))?(?:@(?P<k_last>\d+))?", re.I | re.S)
+
+
+def as_measure(measure: str | Measure) -> Measure:
+    """A measure by value or by its text: a name, a cut-off, and other parameters in brackets.
+
+    >>> as_measure("rbp(p=0.9)")
+    rbp(p=0.9)
+    >>> as_measure("nDCG@5(gain='linear')")
+    ndcg@5(gain='linear')
+    """
+    if isinstance(measure, Measure):
+        return measure
+    if not isinstance(measure, str):
+        raise LambdaplugError(f"expected a measure or its name such as 'ndcg@10', got {shown(measure)}.")
+    found = _TEXT.fullmatch(measure.strip())
+    name = found["name"].lower() if found else measure.strip().lower()
+    if found is None or name not in REGISTRY:
+        near = difflib.get_close_matches(name, REGISTRY, n=1, cutoff=0.0)
+        hint = f" The nearest is {near[0]!r}." if near else ""
+        raise LambdaplugError(
+            f"no measure {shown(measure)}.{hint} There are: {', '.join(sorted(REGISTRY))}; "
+            "a cut-off follows as in 'ndcg@10', parameters as in 'rbp(p=0.8)'."
+        )
+    keywords = _keywords(measure, found["arguments"])
+    cuts = [k for k in (found["k"], found["k_last"]) if k is not None]
+    if len(cuts) + ("k" in keywords) > 1:
+        raise LambdaplugError(f"{shown(measure)} has two cut-offs: write one, as in 'ndcg@10'.")
+    if cuts:
+        keywords["k"] = int(cuts[0]) if len(cuts[0]) < 20 else cuts[0]  # Python converts no thousands of digits
+    kind = REGISTRY[name]
+    known = [field.name for field in fields(kind)]
+    for key in keywords:
+        if key not in known:
+            what = "no cut-off" if key == "k" else f"no parameter {key!r}"
+            raise LambdaplugError(f"{shown(measure)}: {name} has {what}; it takes {', '.join(known) or 'none'}.")
+    return kind(**keywords)
+
+
+def _keywords(text: str, arguments: str | None) -> dict[str, Any]:
+    try:
+        call = ast.parse(f"f({arguments or ''})", mode="eval").body
+        if isinstance(call, ast.Call) and not call.args and all(keyword.arg for keyword in call.keywords):
+            found = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+            if len(found) == len(call.keywords):
+                return found
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):  # the last two: nested too deep
+        pass
+    raise LambdaplugError(
+        f"cannot read the parameters of {shown(text)}: write them as in 'rbp(p=0.8)' or \"ndcg@10(gain='linear')\"; "
+        "a callable has no text, pass the measure itself."
+    )
+
+
+def as_measures(measures: str | Measure | Sequence[str | Measure]) -> tuple[Measure, ...]:
+    """One measure or several, as a tuple."""
+    if isinstance(measures, (str, Measure)):
+        return (as_measure(measures),)
+    found = tuple(as_measure(measure) for measure in measures)
+    named: dict[str, Measure] = {}
+    for measure in found:
+        if named.setdefault(str(measure), measure) != measure:
+            raise LambdaplugError(
+                f"two different measures are called {str(measure)!r}, and would be reported as one. Ask for one at a time."
+            )
+    return found
