@@ -5,6 +5,7 @@ from .by_delta import PairDelta, by_delta_kernel, delta_kernel
 from .by_gain import by_gain_kernel
 from .by_rank import by_rank_kernel, rows_of
 from .compiling import Kernels, copied, foreign, inlinable, try_compiling
+from .drawing import count_kernel, label_hash_kernel, noise_kernel
 from .exact import exact_kernel
 from .finishing import finish_kernel, shape_kernel
 from .measuring import expected_kernel, norm_kernel, sort_stretch, swap_kernel, tied_value_kernel, value_kernel
@@ -72,6 +73,7 @@ __all__ = [
     "change",
     "chunk_kernel",
     "copied",
+    "count_kernel",
     "delta_kernel",
     "exact_kernel",
     "expected_kernel",
@@ -80,10 +82,12 @@ __all__ = [
     "gather_kernel",
     "get_num_threads",
     "inlinable",
+    "label_hash_kernel",
     "lambdarank_kernel",
     "letor_kernel",
     "level_kernel",
     "move_kernel",
+    "noise_kernel",
     "norm_kernel",
     "openmp_team",
     "place_kernel",

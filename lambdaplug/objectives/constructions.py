@@ -64,6 +64,11 @@ class Construction(abc.ABC):
         return None
 
     @property
+    def reach(self) -> int | None:
+        """How many ranks apart the documents of a pair may be; None: all are."""
+        return None
+
+    @property
     def least(self) -> float:
         """The least |dM| of a pair."""
         return 0.0
@@ -103,11 +108,6 @@ class RankNetWeightPairs(Construction):
 
     name: ClassVar[str] = "ranknet_weight_pairs"
 
-    @property
-    def reach(self) -> int | None:
-        """How many ranks apart the documents of a pair may be."""
-        return None
-
     def ranks(self, measure: Measure) -> int | None:
         return measure.cutoff if self.reach is None else None
 
@@ -125,10 +125,11 @@ class RankNetWeightPairs(Construction):
     ) -> None:
         measure, counted = objective.measure, counts.size > 0
         if isinstance(measure, Custom) and measure.brute_force:
-            _warn_of_work(ranking.queries, measure, self.reach)
+            _warn_of_work(ranking.queries, measure, objective.reach)
 
         def make() -> ByDelta:
-            return ByDelta(objective, ranking, ranking.orders[self.ranks(measure)], tier, self.reach, counted)
+            order = ranking.orders[objective.ranks]
+            return ByDelta(objective, ranking, order, tier, objective.reach, counted)
 
         engine = ranking.engine(objective, tier, make)
         query = engine(task, scratch, coefficient, gradient, hessian, counts)

@@ -9,9 +9,11 @@ from ..kernels import PADDING, Levels, level_kernel
 from ..measures import Measure, as_measure
 from ..queries import Array, Labels, Queries, Task, as_labels
 from ..rows import differing, ideal_order
+from ..schedules import Guard, Moment, Number, constant, is_constant
 from .base import EMPTY, MeasureObjective, Ranking, Scratch, as_step, require_order
 from .constructions import Construction, RankNetWeightPairs, as_construction
 from .pairs import ByRows, Gains
+from .smoothing import check_noise, noisy_ranking
 
 __all__ = ["LambdaRank"]
 
@@ -40,6 +42,14 @@ class LambdaRank(MeasureObjective):
         gradients; ``"log"`` multiplies both by log2(1 + S)/S, S the query's summed force on all documents, as LightGBM
         and XGBoost do; ``"none"`` does neither; default what the step does.
 
+    noise: deltas are those of orders near the present one, by scores plus so much noise, and forces those of the scores
+        as they are (see :mod:`lambdaplug.objectives.smoothing`); a number in units of the scores, or a schedule. 0: the
+        present order alone.
+    samples: how many noisy orders are drawn per round.
+    noise_kind: ``"logistic"`` or ``"normal"``, of scale 1.
+    neighbours: only pairs at most so many places apart in the noisy order; CatBoost's YetiRank has 1.
+    seed: of the draws, which are a function of seed, the query's scores and labels, sample and document.
+
     >>> objective = LambdaRank("map")
     >>> gradient, hessian = objective.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
     >>> gradient
@@ -52,6 +62,11 @@ class LambdaRank(MeasureObjective):
     step: str
     normalize: str
     log: bool  # each query is scaled by log2(1 + S)/S
+    noise: Number
+    samples: int
+    noise_kind: str
+    neighbours: int | None
+    seed: int
 
     def __init__(
         self,
@@ -64,6 +79,11 @@ class LambdaRank(MeasureObjective):
         step: str | None = None,
         normalize: str | None = None,
         ignore_zero: bool = False,
+        noise: Number = 0.0,
+        samples: int = 1,
+        noise_kind: str = "logistic",
+        neighbours: int | None = None,
+        seed: int = 0,
     ) -> None:
         cost, construction = as_cost(cost), as_construction(construction)
         if isinstance(sigma, bool) or not isinstance(sigma, (int, float, np.number)) or not 0 < sigma < np.inf:
@@ -76,6 +96,17 @@ class LambdaRank(MeasureObjective):
         self._set(measure=as_measure(measure), labels=as_labels(labels), cost=cost, sigma=float(sigma))
         self._set(construction=construction, step=step, normalize=normalize, ignore_zero=bool(ignore_zero))
         self._set(std=normalize == "std", unit=step == "gradient", log=normalize == "log")
+        noise = check_noise(noise, samples, noise_kind, neighbours, seed)
+        smoothed = not is_constant(noise) or noise != 0.0
+        if smoothed and not construction.costed:
+            raise LambdaplugError(f"{construction!r} has no pair cost, so noise= cannot smooth it: leave it out.")
+        if neighbours is not None and not smoothed:
+            raise LambdaplugError(
+                "neighbours: expected noise= beside it, as they are neighbours in the noisy order. In the present order "
+                "they are construction=lp.constructions.LocalCost(window=...)."
+            )
+        self._set(noise=noise, samples=int(samples), noise_kind=noise_kind, seed=int(seed))
+        self._set(neighbours=None if neighbours is None else int(neighbours))
 
     def __repr__(self) -> str:
         said = [repr(str(self.measure))]
@@ -89,7 +120,41 @@ class LambdaRank(MeasureObjective):
         usual = "std" if self.step == "gradient" else "none"
         said += [f"normalize={self.normalize!r}"] if self.normalize != usual else []
         said += ["ignore_zero=True"] if self.ignore_zero else []
+        for name, default in (
+            ("noise", 0.0),
+            ("samples", 1),
+            ("noise_kind", "logistic"),
+            ("neighbours", None),
+            ("seed", 0),
+        ):
+            value = getattr(self, name)
+            said += (
+                [f"{name}={value:g}" if isinstance(value, float) else f"{name}={value!r}"] if value != default else []
+            )
         return f"LambdaRank({', '.join(said)})"
+
+    @property
+    def schedules(self) -> tuple[Number | Guard, ...]:
+        return (self.noise,)
+
+    def resolved(self, moment: Moment) -> "LambdaRank":
+        if is_constant(self.noise):
+            return self
+        noise = moment.number(self.noise)
+        if noise < 0.0:
+            raise LambdaplugError(f"{self!r}: noise is {noise:g} at iteration {moment.iteration}; it must be >= 0.")
+        return self._with(noise=noise)
+
+    @property
+    def reach(self) -> int | None:
+        """How many ranks apart the documents of a pair may be; None: all are."""
+        reaches = [reach for reach in (self.construction.reach, self.neighbours) if reach is not None]
+        return min(reaches, default=None)
+
+    @property
+    def ranks(self) -> int | None:
+        """How many of the top ranks it must know; None = all."""
+        return self.construction.ranks(self.measure) if self.neighbours is None else None
 
     def unscaled(self) -> "LambdaRank":
         """Its forces as they are, with no factor for a query as a whole."""
@@ -101,12 +166,12 @@ class LambdaRank(MeasureObjective):
 
     @property
     def cutoffs(self) -> frozenset[int | None]:
-        return frozenset([self.construction.ranks(self.measure)])
+        return frozenset([self.ranks])
 
     @property
     def staged(self) -> bool:
         """Whether the fast pair kernel knows this measure and this construction."""
-        return self.measure.by_rows and self.construction == RankNetWeightPairs()
+        return self.measure.by_rows and self.construction == RankNetWeightPairs() and self.neighbours is None
 
     @property
     def divisible(self) -> bool:
@@ -154,6 +219,24 @@ class LambdaRank(MeasureObjective):
         tier: Array = EMPTY,
     ) -> None:
         """With ``tier``, one a row: of the pairs whose two rows have the same."""
+        if constant(self.noise) == 0.0:
+            self._accumulate(ranking, task, scratch, coefficient, gradient, hessian, tier)
+            return
+        for sample in range(self.samples):
+            noisy = noisy_ranking(self, ranking, task, scratch, sample)
+            self._accumulate(noisy, task, scratch, coefficient / self.samples, gradient, hessian, tier)
+
+    def _accumulate(
+        self,
+        ranking: Ranking,
+        task: Task,
+        scratch: Scratch,
+        coefficient: float,
+        gradient: Array,
+        hessian: Array,
+        tier: Array,
+    ) -> None:
+        """With the deltas of the ranking's order."""
         if not self.staged:
             self.construction.accumulate(self, ranking, task, scratch, coefficient, gradient, hessian, tier)
             return
