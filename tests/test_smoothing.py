@@ -222,7 +222,7 @@ def test_trainings_continue_and_noise_may_follow_a_schedule(host):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"noise": -1}, "noise: expected a finite number from 0 on, or a schedule such as"),
+        ({"noise": -1}, "noise: expected a finite number >= 0, or a schedule such as"),
         ({"noise": math.inf}, "noise: expected a finite number"),
         ({"noise": math.nan}, "noise: expected a finite number"),
         ({"noise": "1"}, "noise: expected a finite number"),
@@ -230,7 +230,7 @@ def test_trainings_continue_and_noise_may_follow_a_schedule(host):
         ({"noise": 1, "samples": 1.5}, "samples: expected an integer >= 1"),
         ({"noise": 1, "neighbours": 0}, "neighbours: expected an integer >= 1, or None"),
         ({"neighbours": 1}, "neighbours: expected noise= beside it"),
-        ({"noise": 1, "seed": -1}, "seed: expected an integer >= 0"),
+        ({"noise": 1, "seed": -1}, "seed: expected an integer from 0 to"),
         ({"noise": 1, "noise_kind": "gumbel"}, "noise_kind: expected 'logistic' or 'normal', got 'gumbel'"),
         ({"noise": 1, "construction": "discrete_bounded"}, "has no pair cost, so noise= cannot smooth it"),
         ({"noise": lp.on_plateau("ndcg")}, "noise: lp.on_plateau moves a mixture's weights"),

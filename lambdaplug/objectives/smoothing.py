@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ..checking import integer
 from ..errors import LambdaplugError
 from ..kernels import count_kernel, label_hash_kernel, noise_kernel
 from ..queries import Queries, Task
@@ -35,15 +36,10 @@ def check_noise(noise: object, samples: object, kind: object, neighbours: object
     """The noise, if all of these make sense."""
     if isinstance(noise, OnPlateau):
         raise LambdaplugError("noise: lp.on_plateau moves a mixture's weights; use a schedule of the iteration.")
-    for name, value, least, also in (
-        ("samples", samples, 1, ""),
-        ("neighbours", neighbours, 1, ", or None for all pairs"),
-        ("seed", seed, 0, " below 2**63"),
-    ):
-        if name == "neighbours" and value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value < 2**63:
-            raise LambdaplugError(f"{name}: expected an integer >= {least}{also}, got {value!r}.")
+    integer(samples, "samples")
+    integer(seed, "seed", 0, 2**63 - 1)
+    if neighbours is not None:
+        integer(neighbours, "neighbours", purpose=", or None for all pairs")
     if kind not in ("logistic", "normal"):
         raise LambdaplugError(f"noise_kind: expected 'logistic' or 'normal', got {kind!r}.")
     return check(noise, "noise", "lp.cosine(1.0, 0.1, 200)")
