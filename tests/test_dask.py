@@ -621,7 +621,12 @@ def test_a_worker_that_fails_before_the_network_stands_ends_the_training():
             lp.dask.train, client, PARAMETERS["lightgbm"], parts, num_boost_round=1, host="lightgbm"
         )
         for failing in (workers[:1], workers[1:2], workers[2:], workers[:2]):
-            error = within(60, lambda failing=failing: fit(Early(failing)))
+            for _ in range(
+                5
+            ):  # the scheduler may let another worker have the rows of one, which then is not there to fail
+                error = within(60, lambda failing=failing: fit(Early(failing)))
+                if not isinstance(error, dict):
+                    break
             assert isinstance(error, (ZeroDivisionError, lp.LambdaplugError))
             assert any(f"too early on {worker}" in str(error) for worker in failing)
             again = within(60, lambda: fit("lambdarank"))
