@@ -26,6 +26,9 @@ by rank (entry 0 is rank 1; zero beyond the cut-off) and the cut-off k; they are
     so ``swap`` fills ``upper`` and ``lower`` (and ``scale``, which is 1 on entry) in O(n), and a pair costs O(1). It
     returns the cut: a pair both of whose documents rank below it changes nothing.
 
+What a class says of its ``swap`` (``gained``, ``symmetric``, ``greater``, ``coarse``, ``scaled``) and of documents without
+a label (``unlabelled``) makes kernels faster, and gradients wrong where it is not true: ``lp.verify`` proves it.
+
 Two more are optional. One serves ``evaluate(..., ties="expected")``:
 
 ``expected(gain, ends, discount, k)``
