@@ -30,7 +30,6 @@ from .rows import (
     Levels,
     Prepared,
     Pull,
-    Tables,
 )
 from .staging import FAST_SPREAD, Wanted, stage_by_gain_kernel, stage_by_rank_kernel
 from .threads import Team, get_num_threads, openmp_team, run_tasks, set_num_threads
@@ -63,7 +62,6 @@ __all__ = [
     "PairShape",
     "Prepared",
     "Pull",
-    "Tables",
     "Team",
     "Wanted",
     "backward_kernel",

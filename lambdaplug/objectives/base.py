@@ -129,7 +129,7 @@ class Ranking:
 
     def engine(self, objective: object, tier: Array, make: Callable[[], T]) -> T:
         """What this objective does with each task, worked out for the first of them."""
-        key = id(objective), id(tier)  # both outlive the round
+        key = id(objective), id(tier)  # an engine keeps both
         engine: T | None = self.engines.get(key)
         if engine is None:
             engine = self.engines[key] = make()

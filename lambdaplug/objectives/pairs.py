@@ -60,6 +60,7 @@ class PairEngine:
     """What both forms share: the swap rows first, and the exact loop for what the fast ones leave."""
 
     def __init__(self, objective: "LambdaRank", ranking: Ranking, order: Any, tier: Array) -> None:
+        self.objective = objective  # kept alive: the ranking knows engines by their objectives' ids
         queries, self.measure = ranking.queries, objective.measure
         weight = EMPTY if queries.document_weight is None else queries.document_weight
         self.prepared = objective.prepared(queries)
