@@ -41,7 +41,7 @@ import numpy.typing as npt
 from ..errors import LambdaplugError
 from ..kernels import PairDelta, norm_kernel, rank_kernel
 from ..rows import levels, row_order
-from .parameters import CUTOFF, Array, checked, literal
+from .gains import CUTOFF, Array, checked, literal
 
 __all__ = ["REGISTRY", "Measure", "Prepared"]
 
