@@ -25,8 +25,8 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .hosts import dask
-    from .hosts.dask_lightgbm import DaskLGBMRanker
-    from .hosts.dask_xgboost import DaskXGBRanker
+    from .hosts.dask.lightgbm import DaskLGBMRanker
+    from .hosts.dask.xgboost import DaskXGBRanker
     from .hosts.lightgbm import LGBMRanker
     from .hosts.xgboost import XGBDataIter, XGBRanker
 
@@ -92,8 +92,8 @@ __all__ = [
 
 # Imported when first asked for: each needs a package that not everybody has.
 _NEEDS_HOST = {
-    "DaskLGBMRanker": "dask_lightgbm",
-    "DaskXGBRanker": "dask_xgboost",
+    "DaskLGBMRanker": "dask.lightgbm",
+    "DaskXGBRanker": "dask.xgboost",
     "LGBMRanker": "lightgbm",
     "XGBDataIter": "xgboost",
     "XGBRanker": "xgboost",

@@ -156,12 +156,12 @@ def per_query_values(
         gains = np.empty(longest)
         ends = np.empty(longest, dtype=np.int64)
         while (task := next_task()) is not None:
-            rows = queries.offsets, task.first, task.last, order, gains
+            lists = queries.offsets, task.first, task.last, order
             for kind, (gain, _, _, discount, k), out in zip(measures, prepared, values, strict=True):
                 if ties == "stable":
-                    kind.run(value_kernel(kind.value), gain, discount, k, *rows, out)
+                    kind.run(value_kernel(kind.value), gain, discount, k, lists, gains, out)
                 else:
-                    kind.run(tied[kind], gain, ranked, ties != "worst", discount, k, *rows, ends, out)
+                    kind.run(tied[kind], gain, ranked, ties != "worst", discount, k, lists, (gains, ends), out)
 
     run_tasks(work, queries.tasks(1, threads=threads), threads)
     for kind, p, value in zip(measures, prepared, values, strict=True):

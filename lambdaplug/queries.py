@@ -143,12 +143,12 @@ class Queries:
         columns: Mapping[str, Array] | None = None,
     ) -> None:
         self.labels = vector(labels, "labels")
-        if np.isnan(self.labels).any():
-            row = int(np.flatnonzero(np.isnan(self.labels))[0])
-            raise LambdaplugError(
-                f"labels: row {row} is NaN or masked. Every row needs a label; drop the rows without one."
-            )
         if not np.isfinite(self.labels).all():
+            if np.isnan(self.labels).any():
+                row = int(np.flatnonzero(np.isnan(self.labels))[0])
+                raise LambdaplugError(
+                    f"labels: row {row} is NaN or masked. Every row needs a label; drop the rows without one."
+                )
             raise LambdaplugError("labels: expected finite numbers, got an infinite one.")
         self.offsets = _offsets(group, len(self.labels))
         self.query_weight = _weight(query_weight, len(self), "query")

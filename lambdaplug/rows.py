@@ -6,13 +6,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["differing", "levels", "one_a_query", "row_order", "sizes_of"]
+from .kernels import FEW_LEVELS, rank_kernel, sort_kernel
+
+__all__ = ["differing", "ideal_order", "levels", "one_a_query", "row_order", "sizes_of"]
+
+
+MANY_ROWS = 100_000  # from here on, counting saves more time than one more kernel takes to load
 
 
 def row_order(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     """For each query 0, 1, ..., n-1: the ranking by row."""
     rows = np.arange(offsets[-1], dtype=np.int32)
-    return rows - np.repeat(offsets[:-1], np.diff(offsets)).astype(np.int32)
+    rows -= np.repeat(offsets[:-1].astype(np.int32), np.diff(offsets))
+    return rows
+
+
+def ideal_order(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], int]:
+    """For each query its rows by falling value, equal ones by row; and the first row whose value is not finite, or -1."""
+    order, longest = np.empty(len(values), np.int32), int(np.diff(offsets).max(initial=0))
+    rooms = np.empty(longest, np.int64), np.empty(FEW_LEVELS), np.empty(FEW_LEVELS, np.int64)
+    if len(values) > MANY_ROWS and sort_kernel()(values, offsets, order, *rooms):
+        return order, -1
+    order, buffers = row_order(offsets), (np.empty((2, longest)), np.empty((2, longest), np.int32))
+    return order, int(rank_kernel()(values, offsets, 0, len(offsets) - 1, order, *buffers))
 
 
 def sizes_of(ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -54,6 +70,14 @@ def differing(
     within: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.bool_]:
     """Which queries have two different values, in rows of the same ``within`` if given; NaN is left aside in both."""
+    if within is None and len(values) and not np.isnan(values).any():
+        filled = offsets[1:] > offsets[:-1]
+        starts = offsets[:-1][filled]
+        changed = np.append(False, values[1:] != values[:-1])
+        changed[starts] = False
+        found = np.zeros(len(filled), dtype=bool)
+        found[filled] = np.logical_or.reduceat(changed, starts)
+        return found
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     keys = [query] if within is None else [query, within]
     kept = ~np.isnan(values) if within is None else ~(np.isnan(values) | np.isnan(within))

@@ -1,4 +1,6 @@
-"""Prove a measure's swap delta and the direction of its forces: against exchanging the documents and measuring again."""
+"""Prove a measure: its swap delta and the direction of its forces against exchanging the documents and measuring again,
+and its fast gradients, which rest on what its flags promise, against exact ones.
+"""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -10,6 +12,8 @@ from .custom import Custom
 from .errors import LambdaplugError
 from .kernels import value_kernel
 from .measures import CNDCG, Array, Measure, Prepared, as_measure, query_deltas
+from .objectives import LambdaRank
+from .queries import Queries
 from .rows import row_order
 
 __all__ = ["Counterexample", "Verification", "verify"]
@@ -19,6 +23,11 @@ LONGER = (12, 17, 24, 33)  # once each: what is wrong further down
 DEEPEST = 200  # a cut-off up to here has lists that go beyond it
 TOLERANCE = 1e-12  # of the largest value that the list has in any order tried
 SCALED = 1e-9  # instead, where there is a scale: ERR's divides by 1 - gain, which may be next to 0
+FAST = 1e-4  # of a document's hessian, a sum of what cannot cancel, float32 may lose this much: usually it is 1e-6
+FAST_FORCE = 1e-2  # and of its gradient, in units of the hessian, which is the smaller one
+FAST_ROUNDING = 1e-9  # of the query's largest hessian: deltas that are nothing beside the others
+DEEP = 100  # documents of one label, below which others differ by deltas far smaller than what they are subtracted from
+MISSING = 0.25  # of the labels, in lists with missing ones
 ROUNDING = 1e-14  # of the largest of all lists: values may cancel to nothing, their last digits do not
 
 
@@ -41,7 +50,7 @@ class Counterexample(NamedTuple):
 
 @dataclass(frozen=True)
 class Verification:
-    """What :func:`verify` found; true if every delta was right and no force works against the value."""
+    """What :func:`verify` found; true if every delta was right, no force works against the value and every flag holds."""
 
     measure: str
     ok: bool
@@ -51,6 +60,7 @@ class Verification:
     counterexample: Counterexample | None  # the first one, on the shortest list
     note: str = field(default="")
     backwards: bool = False  # the counterexample's delta is right, and its force works towards the lower value
+    flag: str = ""  # what is wrong with the measure's flags, where its delta is right
 
     def __bool__(self) -> bool:
         return self.ok
@@ -65,6 +75,8 @@ class Verification:
             )
         elif self.counterexample is not None:
             verdict = f"the delta is WRONG (largest difference {self.worst:.3g}). First: {self.counterexample}."
+        elif self.flag:
+            verdict = f"a flag is WRONG: {self.flag}"
         return f"{self.measure}: {verdict}{' ' if self.note else ''}{self.note}"
 
     __repr__ = __str__
@@ -77,7 +89,8 @@ def verify(
 
     Also check that a step along the forces does not lower the value: a pair's force pushes up the document with the
     higher gain, so exchanging the two must not raise the value where that one stands above, nor lower it where it stands
-    below.
+    below. And check what the measure's class promises (``symmetric``, ``greater``, ``coarse``, ``scaled``,
+    ``unlabelled``): the fast gradients of lp.LambdaRank, which rely on it, must be the exact ones.
 
     ``trials`` lists have 0 to 8 documents, a few more have up to 33, and with a cut-off k up to k + 4 (for k to 200).
     ``labels`` are the label values to draw from; default 0, 1, 2, 3, 4, or what the measure takes. The lists come with
@@ -142,7 +155,67 @@ def verify(
         first = Counterexample(lists, int(i[p]), int(j[p]), float(expected[p]), float(got[p]))
     worst = float(difference.max(initial=0.0))
     backwards = len(against) > 0 and not len(wrong)
-    return Verification(str(kind), first is None, len(query), int(sizes[-1]), worst, first, _note(kind), backwards)
+    flag = "" if first is not None else _wrong_flag(kind, drawn, np.random.default_rng(seed + 1))
+    ok = first is None and not flag
+    return Verification(str(kind), ok, len(query), int(sizes[-1]), worst, first, _note(kind), backwards, flag)
+
+
+def _wrong_flag(kind: Measure, drawn: list[Array], rng: np.random.Generator) -> str:
+    """What the measure's class promises and does not hold; a measure without swap rows promises nothing."""
+    if not kind.by_rows:
+        return ""
+    ranked = np.concatenate(drawn)
+    middle, lowest = np.sort(np.unique(ranked))[[-1 - len(np.unique(ranked)) // 2, 0]]
+    deep = np.concatenate([np.full(DEEP, middle), rng.choice([lowest, middle], DEEP)])
+    sizes = np.array([*map(len, drawn), len(deep)])
+    labels = np.concatenate([ranked, deep])
+    holed = np.where(rng.random(len(labels)) < MISSING, np.nan, labels)
+    return _unlabelled(kind, holed, sizes) or _slow(kind, labels, sizes)
+
+
+def _unlabelled(kind: Measure, holed: Array, sizes: npt.NDArray[np.int64]) -> str:
+    """``unlabelled`` must be NaN if and only if the functions tell a document without a label from one with gain 0."""
+    if isinstance(kind, Custom):  # its functions are the user's: they are never shown a NaN
+        return ""
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    prepared, missing = kind.prepare(holed, offsets), np.isnan(holed)
+    known, none = (_values(kind, prepared, np.where(missing, gain, prepared.gain), offsets) for gain in (np.nan, 0.0))
+    if np.isnan(kind.unlabelled):
+        wrong = bool(np.any(~np.isfinite(known) & np.isfinite(none)))
+        return (
+            "unlabelled is NaN, and for lists with such a gain the value is not finite: it should be 0."
+            if wrong
+            else ""
+        )
+    wrong = bool(np.any(np.isfinite(known) & (known != none)))
+    return "unlabelled is 0, and value() counts a gain of NaN in another way than 0: it should be NaN." if wrong else ""
+
+
+def _slow(kind: Measure, labels: Array, sizes: npt.NDArray[np.int64]) -> str:
+    """Whether the fast gradients of these lists are the exact ones; if not, the first list where they are not."""
+    rng = np.random.default_rng(len(labels))
+    scores = np.concatenate([np.sort(rng.normal(size=n))[::-1] for n in sizes.tolist()])
+    objective, queries = LambdaRank(kind), Queries(labels, sizes)
+    fast, exact = (objective.differentiate(queries, scores, dtype=np.float64, exact=exact) for exact in (False, True))
+    largest = np.zeros(len(sizes))
+    query = np.repeat(np.arange(len(sizes)), sizes)
+    np.maximum.at(largest, query, exact[1])
+    slack = FAST_ROUNDING * largest[query]
+    for what, share, got, expected in zip(
+        ("hessian", "gradient"), (FAST, FAST_FORCE), fast[::-1], exact[::-1], strict=True
+    ):
+        wrong = np.flatnonzero(~(np.abs(got - expected) <= share * exact[1] + slack))
+        if len(wrong):
+            row = int(wrong[0])
+            own = np.flatnonzero(query == query[row])
+            ranked = ", ".join(f"{label:g}" for label in labels[own][:40])
+            more = ", ..." if len(own) > 40 else ""
+            return (
+                "lp.LambdaRank's fast gradients, which rely on symmetric, greater, coarse and scaled, are not the exact "
+                f"ones. First: ranked labels [{ranked}{more}], the {what} of position {row - own[0]} is "
+                f"{expected[row]:.6g}, the fast one {got[row]:.6g}."
+            )
+    return ""
 
 
 def _draw(k: int | None, values: Array, trials: int, rng: np.random.Generator) -> list[Array]:
@@ -185,10 +258,7 @@ def _values(measure: Measure, prepared: Prepared, gain: Array, offsets: npt.NDAr
         gain,
         prepared.discount,
         prepared.k,
-        offsets,
-        0,
-        len(out),
-        row_order(offsets),
+        (offsets, 0, len(out), row_order(offsets)),
         scratch,
         out,
     )

@@ -3,6 +3,7 @@
     python recipes/benchmark.py                            # everything, in the goals' sizes
     python recipes/benchmark.py --only objective,memory    # some sections
     python recipes/benchmark.py --markdown                 # all results as a Markdown table at the end
+    python recipes/benchmark.py --only start --busy        # also two threads beside processes that keep cores busy
 
 Machines are noisy: contenders take turns round by round, each keeps its fastest round, and ratios are printed. An
 objective's own time is that of a booster's round on one feature and two leaves, where the tree costs almost nothing,
@@ -252,6 +253,25 @@ def objective(size):
     return results
 
 
+def busy(size):
+    """two threads / one, whole-list NDCG alone, while all cores but one burn"""
+    if len(THREADS) == 1:
+        print("\nbusy: not measured, with --cpu-time or on one core")
+        return []
+    runs = {n: calls(lp.LambdaRank("ndcg"), *one_feature(size["queries"], size["documents"]), n) for n in THREADS}
+    race(runs, 3, "busy: warming up")
+    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(CORES - 1)]
+    try:
+        best = race(runs, 12 * size["repeats"], "busy")
+    finally:
+        for process in burning:
+            process.kill()
+            process.wait()
+    return [
+        ratio(f"whole-list NDCG alone, two threads / one, {len(burning)} of {CORES} cores busy", best[2], best[1], 1.2)
+    ]
+
+
 def dcg_of_30(gains):
     total = 0.0
     for r in range(min(30, len(gains))):
@@ -455,6 +475,7 @@ def tools(size):
     return [*results, Result(work, "", report.seconds, 60 if directions > 100 else None, "s")]
 
 
+OPTIONAL = {"busy": busy}
 SECTIONS = {section.__name__: section for section in (objective, training, growth, memory, start, measures, tools)}
 
 
@@ -502,6 +523,7 @@ def main():
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas; default: %(default)s")
     parser.add_argument("--quick", action="store_true", help="small sizes, few repeats: rough figures")
     parser.add_argument("--cpu-time", action="store_true", help="count the processor time of one thread, no clock")
+    parser.add_argument("--busy", action="store_true", help="also measure threads on a busy machine")
     parser.add_argument("--markdown", action="store_true", help="at the end, all results as a Markdown table")
     parser.add_argument("--plot", default="benchmark.png", help="where the figure goes")
     parser.add_argument("--peak-memory", nargs=4, help=argparse.SUPPRESS)  # a process of the section on memory
@@ -513,6 +535,7 @@ def main():
     chosen = options.only.split(",")
     if unknown := set(chosen) - set(SECTIONS):
         parser.error(f"--only: no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    chosen += ["busy"] if options.busy else []
     size = QUICK if options.quick else FULL
 
     print(machine())
@@ -520,9 +543,10 @@ def main():
     print("; processor time." if options.cpu_time else ".")
     results, columns = [], ["work", "measured", "value", "goal", ""]
     for name in chosen:
-        found = SECTIONS[name](size)
+        section = (SECTIONS | OPTIONAL)[name]
+        found = section(size)
         results += [(name, result) for result in found]
-        print(f"\n{name}: {SECTIONS[name].__doc__}", flush=True)
+        print(f"\n{name}: {section.__doc__}", flush=True)
         print(pd.DataFrame([result.line() for result in found], columns=columns).to_string(index=False), flush=True)
     if options.markdown:
         lines = [["section", *columns], ["---"] * 6, *([name, *result.line()] for name, result in results)]

@@ -368,6 +368,44 @@ def test_bools_and_defaults():
     assert lp.verify(fast)
 
 
+# --- flags ---------------------------------------------------------------------------------------------------------
+
+
+def flipped(kind, **flags):
+    """A measure whose class promises something else."""
+    body = {"name": "", **flags}  # without a name, it takes nobody's place
+    return dataclasses.dataclass(frozen=True, repr=False)(type(kind.__name__, (kind,), body))()
+
+
+@pytest.mark.parametrize(
+    ("measure", "said"),
+    [
+        (flipped(lp.MAP, symmetric=True), "fast gradients"),
+        (flipped(lp.BPref, symmetric=True), "fast gradients"),
+        (flipped(lp.MRR, greater=True), "fast gradients"),
+        (flipped(lp.BPref, greater=True), "fast gradients"),
+        (flipped(lp.ERR, coarse=np.inf), "fast gradients"),
+        (flipped(lp.ERR, scaled=False), "fast gradients"),
+        (flipped(lp.NDCG, gained=False), "the delta is WRONG"),
+        (flipped(lp.Pairs, gained=True), "the delta is WRONG"),
+        (flipped(lp.Pairs, reach=None), "the delta is WRONG"),
+        (flipped(lp.NDCG, unlabelled=np.nan), "it should be 0"),
+        (flipped(lp.BPref, unlabelled=0.0), "it should be NaN"),
+        (flipped(lp.Pairs, unlabelled=0.0), "it should be NaN"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_verify_sees_a_wrong_flag(measure, said):
+    report = lp.verify(measure)
+    assert not report
+    assert said in str(report)
+
+
+def test_verify_lets_a_flag_pass_that_only_costs_time():
+    assert lp.verify(flipped(lp.NDCG, symmetric=False))
+    assert lp.verify(flipped(lp.MAP, greater=False))
+
+
 # --- a value like any other measure ------------------------------------------------------------------------------
 
 

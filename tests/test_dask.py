@@ -8,6 +8,7 @@ import logging
 import os
 import pickle
 import signal
+import socket
 import sys
 import threading
 
@@ -377,7 +378,7 @@ def test_workers_that_do_not_find_each_other_try_again():
             return found
         raise found
 
-    connected = importlib.import_module("lambdaplug.hosts.dask_xgboost")._connected
+    connected = importlib.import_module("lambdaplug.hosts.dask.xgboost")._connected
     assert connected(run) == {"booster": None}
     outcomes += [xgb.core.XGBoostError("Failed to bootstrap the communication group.")] * 3
     with pytest.raises(xgb.core.XGBoostError, match="bootstrap"):
@@ -438,7 +439,7 @@ def fits(client, dX, dy, dq, objective, **options):
     "ids", [np.arange(6) << 33, np.arange(6) / 4 + 1, np.arange(-3, 3)], ids=["64 bits", "fractions", "< 0"]
 )
 def test_ids_that_a_matrix_of_xgboosts_would_not_keep_are_refused(ids):
-    from lambdaplug.hosts.dask_xgboost import _seen
+    from lambdaplug.hosts.dask.xgboost import _seen
 
     part = {"data": np.zeros((12, 1)), "label": np.zeros(12)}
     with pytest.raises(lp.LambdaplugError, match=r"expected integers from 0 to 2\*\*32 - 1.*Pass \(dX, dy, dq\)"):
@@ -528,10 +529,10 @@ class Fails(lp.LambdaRank):
 
     def __init__(self, worker):
         super().__init__("map")
-        self.worker, self.rounds = worker, 0
+        self.__dict__.update(worker=worker, rounds=0)
 
     def __call__(self, *arguments, **options):
-        self.rounds += 1
+        self.__dict__["rounds"] += 1
         if self.rounds == 4 and get_worker().address == self.worker:
             raise ZeroDivisionError("a worker's own trouble")
         return super().__call__(*arguments, **options)
@@ -638,7 +639,7 @@ class Dies(Fails):
     def __call__(self, *arguments, **options):
         if self.rounds == 3 and get_worker().address == self.worker:
             os.kill(os.getpid(), signal.SIGKILL)
-        self.rounds += 1
+        self.__dict__["rounds"] += 1
         return lp.LambdaRank.__call__(self, *arguments, **options)
 
 
@@ -653,6 +654,48 @@ def test_a_worker_that_is_killed_ends_the_training():
             assert isinstance(error, lp.LambdaplugError)
             assert f"1 of 2 workers were lost: {killed}" in str(error)
             assert client.submit(os.getpid, workers=[left], pure=False).result(timeout=60)
+
+
+def kill_when_connecting():
+    def set_network(*_, **__):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    lgb.Booster.set_network = set_network
+
+
+def test_workers_lost_while_they_connect_or_all_at_once_end_the_training():
+    with cluster_of(2) as client:
+        for number in (0, 1):
+            workers = both(client)
+            dX, dy, dq, *_ = DATA.spread(client)
+            fit = functools.partial(
+                lp.dask.train, client, PARAMETERS["lightgbm"], (dX, dy, dq), num_boost_round=2, host="lightgbm"
+            )
+            client.run(kill_when_connecting, workers=workers[number : number + 1])
+            error = within(60, lambda fit=fit: fit(lp.LambdaRank("map")))
+            assert f"1 of 2 workers were lost: {workers[number]}" in str(error)
+            assert client.submit(os.getpid, workers=[workers[1 - number]], pure=False).result(timeout=60)
+        dX, dy, dq, *_ = DATA.spread(client)
+        fit = functools.partial(lp.dask.train, client, PARAMETERS["lightgbm"], (dX, dy, dq), host="lightgbm")
+        again = within(60, lambda: fit("lambdarank", num_boost_round=1))
+        assert isinstance(again, dict), again
+        error = within(60, lambda: fit(Early(both(client), dies=True)))
+        assert "2 of 2 workers were lost" in str(error)
+
+
+def test_connections_are_known_by_the_address_of_a_machine():
+    connections_of = importlib.import_module("lambdaplug.hosts.dask.network").connections_of
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = listener.getsockname()[1]
+        other = stack.enter_context(socket.create_server(("127.0.0.2", port)))  # the same port of another machine
+        mine, theirs = (
+            {stack.enter_context(socket.create_connection(one.getsockname())), stack.enter_context(one.accept()[0])}
+            for one in (listener, other)
+        )
+        found = connections_of(f"127.0.0.1:{port},127.0.0.3:{port}")
+        assert set(found) == {one.fileno() for one in mine}
+        assert not set(found) & {one.fileno() for one in theirs}
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -874,7 +917,7 @@ def test_columns_in_several_chunks_and_lengths_that_differ(client, spread):
         lp.dask.partition_by_query(longer, shorter[0], shorter[1], npartitions=2)
     with pytest.raises(lp.LambdaplugError, match="nothing to look at"):
         lp.dask.train(client, {}, (dX, dy, dq), lp.LambdaRank("map"), early_stopping_rounds=3, host="lightgbm")
-    with pytest.raises(lp.LambdaplugError, match="whose mean over workers nobody can know"):
+    with pytest.raises(lp.LambdaplugError, match="whose mean over workers cannot be known"):
         lp.DaskXGBRanker(objective=lp.LambdaRank("map"), eval_metric=len).fit(dX, dy, qid=dq)
 
 
@@ -964,9 +1007,10 @@ def test_training_data_evaluated_twice_and_by_other_queries(client, spread):
 
 def test_large_ids_beside_an_empty_partition():
     ids = 2**60 + np.arange(8) // 2
-    checks = importlib.import_module("lambdaplug.hosts.dask_checks")
-    looks = [checks.look(np.zeros((len(one), 1)), np.zeros(len(one)), one, None, {}) for one in (ids, np.empty(0))]
-    checks.check(looks)
+    checks = importlib.import_module("lambdaplug.hosts.dask.checks")
+    checks.check_partitions(
+        [checks.examine_partition(np.zeros((len(one), 1)), np.zeros(len(one)), one) for one in (ids, np.empty(0))]
+    )
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -991,20 +1035,48 @@ class Bare(lp.LambdaRank):
     """Raises where its rows come with further columns."""
 
     def __call__(self, scores, data, *rest):
-        known = importlib.import_module("lambdaplug.hosts.sharing").share().rows
-        labels = data.get_label()
-        assert not [rows for rows in known if rows.columns and np.array_equal(rows.labels, labels)], "not its own"
+        assert not importlib.import_module("lambdaplug.hosts.sharing").columns_of(data), "not its own"
         return super().__call__(scores, data, *rest)
 
 
-def test_a_metrics_column_is_not_the_training_datas(client, spread):
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_metrics_column_is_not_the_training_datas(client, spread, host):
     dX, dy, dq, dclicks, _ = spread
     trained = lp.dask.train(
-        *(client, PARAMETERS["xgboost"], (dX, dy, dq), Bare("map"), 2),
-        evals=[((dX, 4 - dy, dq), "valid")],  # partitions of the same lengths
+        *(client, PARAMETERS[host], (dX, dy, dq), Bare("map"), 2),
+        evals=[((dX + 0, dy, dq), "valid")],  # of the same labels and queries
         metric=lp.metric("mrr", labels=dclicks),
+        host=host,
     )
     assert len(trained["history"]["valid"]["mrr"]) == 2
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["built", "given"])
+def test_data_sets_of_equal_labels_have_columns_of_their_own(client, given):
+    half = DATA.X[: DATA.group[:30].sum()]
+    labels, sizes, rows = DATA.labels[: len(half)], DATA.group[:30], len(half)
+    X, y = np.concatenate([half, half[::-1]]), np.tile(labels, 2)
+    qid = np.repeat(np.arange(60), np.tile(sizes, 2))
+    clicks = np.concatenate([np.arange(rows) % 3 == 0, np.arange(rows) % 2]).astype(float)
+    dclicks, *things = (da.from_array(thing, chunks=(rows, *thing.shape[1:])) for thing in (clicks, X, y, qid))
+    there = [placed(client, thing) for thing in things]
+    workers = both(client)[::-1]  # the other way round, so that one worker has both halves, of equal labels and sizes
+    here = [
+        da.concatenate([client.persist(thing.blocks[i] + 0, workers=[worker]) for i, worker in enumerate(workers)])
+        for thing in things
+    ]
+    train, valid = (
+        dxgb.DaskDMatrix(client, one[0], one[1], qid=one[2]) if given else tuple(one) for one in (there, here)
+    )
+    trained = lp.dask.train(
+        *(client, PARAMETERS["xgboost"], train, lp.LambdaRank("map"), 2),
+        evals=[(train, "train"), (valid, "valid")],
+        metric=lp.metric("mrr", labels=dclicks),
+    )
+    scores = trained["booster"].predict(xgb.DMatrix(X))
+    expected = lp.evaluate("mrr", clicks, scores, np.tile(sizes, 2))["mrr"]
+    for name in ("train", "valid"):
+        assert trained["history"][name]["mrr"][-1] == pytest.approx(expected, abs=1e-6)
 
 
 def test_sparse_matrices_of_any_kind_are_laid_out():
@@ -1012,5 +1084,5 @@ def test_sparse_matrices_of_any_kind_are_laid_out():
     dX, *_ = lp.dask.partition_by_query(scipy.sparse.coo_matrix(X), qid, qid, npartitions=1)
     np.testing.assert_array_equal(dX.compute(scheduler="synchronous").toarray(), X[[1, 3, 0, 2]])
     for wrong in ("many", 1.5, np.nan):
-        with pytest.raises(lp.LambdaplugError, match="npartitions: expected a whole number"):
+        with pytest.raises(lp.LambdaplugError, match="npartitions: expected an integer >= 1"):
             lp.dask.partition_by_query(X, qid, qid, npartitions=wrong)

@@ -8,8 +8,9 @@ from oracle import VALUES, gradients, scaled
 
 import lambdaplug as lp
 from lambdaplug.kernels import threads
-from lambdaplug.objectives.base import HESSIAN_FLOOR
-from lambdaplug.queries import Queries
+from lambdaplug.measures import swap_deltas
+from lambdaplug.objectives.base import HESSIAN_FLOOR, Ranking, Scratch
+from lambdaplug.queries import Queries, Task
 
 NAMES = list(VALUES)
 # Few levels make ties likely; the wide ones leave the fast path (spread beyond 80) and the range of exp.
@@ -374,3 +375,37 @@ def test_a_list_that_spreads_beyond_float32_leaves_nothing_behind():
     mixture = lp.Mixture([(1.0, lp.LambdaRank(name, cost=cost)) for name in ("ndcg", "ndcg@3")])
     gradient, _ = mixture.differentiate(Queries(labels, sizes), scores, 0, 1)
     assert np.isfinite(gradient).all()
+
+
+# --- deltas of one order, forces at other scores ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("measure", ["ndcg", "ndcg@3", "map", "err(max_label=4)", "pairs"])
+@pytest.mark.parametrize("construction", ["ranknet_weight_pairs", "spring_smooth"])
+@pytest.mark.parametrize("spread", [1.0, 30.0])  # beyond 42, a query is for the exact loop
+def test_any_order_with_any_scores(measure, construction, spread):
+    rng = np.random.default_rng(5)
+    sizes = np.array([2, 9, 1, 30, 17])
+    rows = int(sizes.sum())
+    labels, scores = rng.integers(0, 5, rows).astype(float), spread * rng.normal(size=rows)
+    orders = [rng.permutation(n).astype(np.int32) for n in sizes]
+    objective = lp.LambdaRank(measure, construction=construction)
+    queries = Queries(labels, sizes)
+    found = np.zeros((2, rows))
+    ranking = Ranking(queries, scores, dict.fromkeys(objective.cutoffs, np.concatenate(orders)))
+    objective.accumulate(ranking, Task(0, len(sizes)), Scratch(), 1.0, *found)
+
+    expected = np.zeros((2, rows))
+    for query, order in enumerate(orders):
+        at = queries.offsets[query] + order
+        ranked, own = labels[at], scores[at]
+        defined = objective.prepared(queries).norm[query] != 0.0
+        delta = swap_deltas(measure, ranked) if defined else np.zeros((len(at), len(at)))
+        delta = np.maximum(delta, objective.construction.least) if defined else delta
+        grade = objective.prepared(queries).grade[at]
+        better = grade[:, None] > grade[None, :]
+        rho = 1.0 / (1.0 + np.exp(own[:, None] - own[None, :]))
+        force, bend = better * delta * rho, better * delta * rho * (1.0 - rho)
+        expected[0, at] = force.sum(axis=0) - force.sum(axis=1)
+        expected[1, at] = bend.sum(axis=0) + bend.sum(axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())

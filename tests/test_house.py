@@ -30,11 +30,11 @@ FLOORS = [
     {"rows"},
     {"measures", "costs", "data"},
     {"custom"},
-    {"queries", "schedules", "verification"},
+    {"queries", "schedules"},
     {"training", "folds"},
     {"watch"},
     {"objectives"},
-    {"evaluation"},
+    {"evaluation", "verification"},
     {"comparison"},
     {"analysis"},
     {"hosts"},
@@ -94,6 +94,20 @@ def test_only_the_hosts_room_asks_which_host_it_is(path):
             if isinstance(node, ast.Constant)
         ]
         assert not {"lightgbm", "xgboost"} & {word.lower() for word in words if isinstance(word, str)}
+
+
+ELSEWHERE = {"builtin.py", "parsing.py", "perturbing.py", "positions.py"}  # kernels that are not the pair engine's
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("kernels/*.py")), ids=lambda path: path.name)
+def test_kernels_of_the_pair_engine_take_few_arguments_and_name_their_rows(path):
+    if path.name in ELSEWHERE:
+        return
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            assert len(node.args.args) <= 8, f"{path.name}: {node.name}"
+    assert not re.search(r"\b(rows|fast|places|marks)\[\d|line\((rows|fast|places|marks), \d", text)
 
 
 def test_every_public_name_is_there_and_documented():

@@ -11,7 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import LambdaplugError
-from ..kernels import gather_kernel, get_num_threads, rank_kernel, run_tasks, scatter_kernel, top_kernel, value_kernel
+from ..kernels import (
+    gather_kernel,
+    get_num_threads,
+    rank_kernel,
+    run_tasks,
+    scatter_kernel,
+    top_kernel,
+    value_kernel,
+)
 from ..measures import Measure, as_measure
 from ..objectives import LambdaRank
 from ..queries import TOP_SHARE, Array, Queries
@@ -243,7 +251,7 @@ class _Ruler:
         if row >= 0:
             raise LambdaplugError(f"the model gives a row the score {scores[row]}: expected finite numbers.")
         out = np.empty(queries)
-        self.value(rows.gain, self.discount, self.k, rows.offsets, 0, queries, order, self.ranked, out)
+        self.value(rows.gain, self.discount, self.k, (rows.offsets, 0, queries, order), self.ranked, out)
         return out * rows.norm
 
 

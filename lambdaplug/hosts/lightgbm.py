@@ -19,7 +19,7 @@ from ..rows import one_a_query
 from ..training import Grown, Rows
 from .base import Host, by_name
 from .callback import with_callback
-from .sharing import is_stand_in, share
+from .sharing import columns_of, is_stand_in, share
 
 __all__ = ["HOST", "LGBMRanker"]
 
@@ -111,8 +111,7 @@ def _queries(data: lgb.Dataset) -> Queries:
     while whole.used_indices is not None:
         whole = whole.reference
     uneven = whole is not data and _query_weights(whole.get_weight(), whole.get_group()) is None
-    columns = share().columns(labels, group)
-    return _weighted(labels, group, weight, uneven, rows=rows, total_rows=total, columns=columns)
+    return _weighted(labels, group, weight, uneven, rows=rows, total_rows=total, columns=columns_of(data))
 
 
 def _weighted(labels: Any, group: Any, weight: Any, uneven: bool = False, **further: Any) -> Queries:

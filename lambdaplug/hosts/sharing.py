@@ -1,59 +1,38 @@
-"""What a worker of a cluster knows about its share of the rows, while it trains. No engine is imported here.
-
-A host builds its data set from the share's labels and groups, and has no room for further columns. They wait here, and
-are recognised by the very labels and groups that they came with.
-"""
+"""What a worker of a cluster knows while it trains, besides its rows. No host is imported here."""
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..queries import Array
 
-__all__ = ["STAND_IN_WEIGHT", "Rows", "Share", "is_stand_in", "share", "sharing"]
+__all__ = ["STAND_IN_WEIGHT", "Share", "columns_of", "is_stand_in", "set_columns", "share", "sharing"]
 
-# LightGBM takes no data set without rows. A worker without any evaluates one row of this weight, which nobody counts.
+# LightGBM takes no data set without rows. A worker without any evaluates one row of this weight, which is not counted.
 STAND_IN_WEIGHT = np.float32(1e-30)
-
-
-class Rows(NamedTuple):
-    """A worker's rows of one data set."""
-
-    labels: npt.NDArray[np.float32]
-    sizes: npt.NDArray[np.int64]
-    columns: Mapping[str, Array]  # by name, one value a row
 
 
 @dataclass(frozen=True)
 class Share:
-    """A worker's rows of every data set of a training, and how numbers are added up over the workers."""
+    """How a worker's training belongs to that of all workers."""
 
-    rows: tuple[Rows, ...] = ()
     uneven: bool = False  # on some worker the weights differ within a query
-    total: Callable[[Array], Array] | None = None
-
-    def columns(self, labels: npt.ArrayLike, sizes: npt.ArrayLike | None) -> dict[str, Array]:
-        """The further columns of the data set with these labels and groups."""
-        given = np.asarray(labels, np.float32).reshape(-1)
-        found: dict[str, Array] = {}
-        for rows in self.rows:
-            if np.array_equal(rows.labels, given) and np.array_equal(rows.sizes, np.asarray(sizes)):
-                found = {**rows.columns, **found}
-        return found
+    total: Callable[[Array], Array] | None = None  # adds up over the workers
 
 
-_NOBODY = Share()
+_ALONE = Share()
 _here = threading.local()
 
 
 def share() -> Share:
-    """The share of the worker whose training runs in this thread; an empty one elsewhere."""
-    found: Share = getattr(_here, "share", _NOBODY)
+    """The share of the worker whose training runs in this thread."""
+    found: Share = getattr(_here, "share", _ALONE)
     return found
 
 
@@ -66,6 +45,20 @@ def sharing(mine: Share) -> Iterator[None]:
         yield
     finally:
         _here.share = before
+
+
+# The hosts' data sets have no room for further columns: they are kept here as long as their data set is.
+_columns: "weakref.WeakKeyDictionary[Any, Mapping[str, Array]]" = weakref.WeakKeyDictionary()
+
+
+def set_columns(data: Any, columns: Mapping[str, Array]) -> None:
+    """Give a host's data set further columns, by name, one value per row; before it is read for the first time."""
+    _columns[data] = columns
+
+
+def columns_of(data: Any) -> Mapping[str, Array] | None:
+    """The further columns of a host's data set; None if it was given none."""
+    return _columns.get(data)
 
 
 def is_stand_in(weight: npt.ArrayLike | None) -> bool:

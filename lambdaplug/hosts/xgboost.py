@@ -27,7 +27,7 @@ from .base import Host, by_name, calling
 from .callback import Callback, with_callback
 from .following import introduce
 from .recorder import Recorder
-from .sharing import share
+from .sharing import columns_of
 
 __all__ = ["HOST", "XGBDataIter", "XGBRanker", "metrics_of", "plain_parameters"]
 
@@ -126,8 +126,8 @@ def _queries(
             f"the DMatrix has {rows} rows and {labels.size} labels: xgb.DMatrix(X, label=y, qid=ids)."
         )
     group = np.diff(bounds.astype(np.int64)) if bounds.size > 1 else None
-    columns = share().columns(labels, group)
-    return Queries(labels.reshape(rows), group, query_weight=weight if weight.size else None, columns=columns)
+    query_weight = weight if weight.size else None
+    return Queries(labels.reshape(rows), group, query_weight=query_weight, columns=columns_of(data))
 
 
 def _stoppings(callbacks: Iterable[Any]) -> list[xgb.callback.EarlyStopping]:

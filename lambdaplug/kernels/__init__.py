@@ -1,86 +1,93 @@
 """Compiled loops: the only place that imports Numba. They know arrays; what the numbers mean is decided elsewhere."""
 
 from .builtin import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
+from .by_delta import PairDelta, by_delta_kernel, delta_kernel
+from .by_gain import by_gain_kernel
+from .by_rank import by_rank_kernel, rows_of
 from .compiling import Kernels, copied, foreign, inlinable, try_compiling
-from .constructions import (
-    LIST_BLOCK,
-    LIST_PADDING,
-    LIST_ROWS,
-    LIST_ROWS32,
-    PairDelta,
-    delta_kernel,
-    exact_pairs_kernel,
-    fast_pairs_kernel,
-    list_kernel,
-    place_kernel,
-)
+from .drawing import count_kernel, label_hash_kernel, noise_kernel
+from .exact import exact_kernel
 from .finishing import finish_kernel, shape_kernel
 from .measuring import expected_kernel, norm_kernel, sort_stretch, swap_kernel, tied_value_kernel, value_kernel
-from .pairs import (
-    FAST_SPREAD,
-    FLOAT32_ROWS,
-    FLOAT64_ROWS,
-    GRADED,
-    PADDING,
-    RANKED,
-    WIDE,
-    PairShape,
-    graded_kernel,
-    ranked_kernel,
-    rows_of,
-    stage_graded_kernel,
-    stage_ranked_kernel,
-    wide_kernel,
-)
 from .parsing import LETOR_FAULTS, LETOR_QUERY, LETOR_WIDER, VALUE_BYTES, letor_kernel, powers_of_ten, text_kernel
 from .perturbing import NOISE, change, move_kernel, sign_kernel
+from .placing import place_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
 from .projecting import gather_kernel, scatter_kernel
-from .ranking import level_kernel, rank_kernel, top_kernel
+from .ranking import FEW_LEVELS, level_kernel, rank_kernel, sort_kernel, top_kernel
+from .rows import (
+    BY_GAIN,
+    BY_RANK,
+    COLUMN_BLOCK,
+    CUT,
+    FLOAT32_ROWS,
+    FLOAT64_ROWS,
+    MARK_ROWS,
+    PADDING,
+    PLACE_ROWS,
+    WIDE,
+    Documents,
+    Levels,
+    Prepared,
+    Pull,
+    Tables,
+)
+from .staging import FAST_SPREAD, Wanted, stage_by_gain_kernel, stage_by_rank_kernel
 from .threads import Team, get_num_threads, openmp_team, run_tasks, set_num_threads
+from .weighing import PairShape
 
 __all__ = [
+    "BY_GAIN",
+    "BY_RANK",
+    "COLUMN_BLOCK",
+    "CUT",
     "FAST_SPREAD",
+    "FEW_LEVELS",
     "FLOAT32_ROWS",
     "FLOAT64_ROWS",
-    "GRADED",
     "LETOR_FAULTS",
     "LETOR_QUERY",
     "LETOR_WIDER",
-    "LIST_BLOCK",
-    "LIST_PADDING",
-    "LIST_ROWS",
-    "LIST_ROWS32",
+    "MARK_ROWS",
     "NOISE",
     "PADDING",
+    "PLACE_ROWS",
     "POSITION_ROWS",
-    "RANKED",
     "TABLE_SIZE",
     "VALUE_BYTES",
     "WIDE",
+    "Documents",
     "Kernels",
+    "Levels",
     "PairDelta",
     "PairShape",
+    "Prepared",
+    "Pull",
+    "Tables",
     "Team",
+    "Wanted",
     "backward_kernel",
+    "by_delta_kernel",
+    "by_gain_kernel",
+    "by_rank_kernel",
     "change",
     "chunk_kernel",
     "copied",
+    "count_kernel",
     "delta_kernel",
-    "exact_pairs_kernel",
+    "exact_kernel",
     "expected_kernel",
-    "fast_pairs_kernel",
     "finish_kernel",
     "foreign",
     "gather_kernel",
     "get_num_threads",
-    "graded_kernel",
     "inlinable",
+    "label_hash_kernel",
     "lambdarank_kernel",
     "letor_kernel",
     "level_kernel",
-    "list_kernel",
     "move_kernel",
+    "noise_kernel",
     "norm_kernel",
     "openmp_team",
     "place_kernel",
@@ -88,7 +95,6 @@ __all__ = [
     "powers_of_ten",
     "rank_kernel",
     "rank_pairs_kernel",
-    "ranked_kernel",
     "rows_of",
     "run_tasks",
     "scatter_kernel",
@@ -96,15 +102,15 @@ __all__ = [
     "shape_kernel",
     "sign_kernel",
     "smooth_kernel",
+    "sort_kernel",
     "sort_stretch",
-    "stage_graded_kernel",
-    "stage_ranked_kernel",
+    "stage_by_gain_kernel",
+    "stage_by_rank_kernel",
     "swap_kernel",
     "text_kernel",
     "tied_value_kernel",
     "top_kernel",
     "try_compiling",
     "value_kernel",
-    "wide_kernel",
     "xendcg_kernel",
 ]

@@ -24,6 +24,7 @@ from .cache import add_cache
 __all__ = [
     "REDUCE",
     "Kernels",
+    "bits_from_float32",
     "borrowed",
     "compile_kernel",
     "copied",
@@ -307,3 +308,13 @@ def float32_from_bits(_typing_context: Any, bits: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
 
     return (types.float32(types.int32), generate) if bits == types.int32 else None
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bits_from_float32(_typing_context: Any, value: Any) -> Any:
+    """The 32 bits of a float32, as an int32."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
+
+    return (types.int32(types.float32), generate) if value == types.float32 else None

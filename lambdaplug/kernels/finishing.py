@@ -48,24 +48,16 @@ def shape_kernel() -> Callable[..., None]:
 
 @functools.cache
 def finish_kernel() -> Callable[..., int]:
-    """``kernel(gradient, hessian, weight, floor, offsets, first, last, out_gradient, out_hessian)``.
+    """``kernel(sums, weight, floor, offsets, first, last, out)``: both are a gradient and a hessian.
 
     ``weight``: one a query, or empty. Returns the row of the first result that is not finite or is too large, or -1.
     """
 
     most = np.float32(LARGEST)
 
-    def kernel(
-        gradient: Any,
-        hessian: Any,
-        weight: Any,
-        floor: float,
-        offsets: Any,
-        first: int,
-        last: int,
-        out_gradient: Any,
-        out_hessian: Any,
-    ) -> int:
+    def kernel(sums: Any, weight: Any, floor: float, offsets: Any, first: int, last: int, out: Any) -> int:
+        gradient, hessian = sums
+        out_gradient, out_hessian = out
         base = offsets[first]
         broken = False
         for query in range(first, last):

@@ -6,33 +6,33 @@ from typing import Any
 import numpy as np
 
 from .compiling import compile_kernel, inlinable, line, load, per_function
+from .rows import CUT, GAIN, KIND, LOWER, SCALE, UPPER, Lists, Prepared
 
 __all__ = ["expected_kernel", "norm_kernel", "sort_stretch", "swap_kernel", "tied_value_kernel", "value_kernel"]
 
 
 @per_function
 def norm_kernel(norm: Callable[..., float]) -> Callable[..., None]:
-    """``kernel(gain, discount, k, offsets, first, last, order, ranked, out)``: ``out[query]``, order = the ideal one."""
+    """``kernel(gain, discount, k, lists, ranked, out)``: ``out[query]``, the lists in ideal order."""
     return _per_query(norm)
 
 
 @per_function
 def value_kernel(value: Callable[..., float]) -> Callable[..., None]:
-    """The same for the raw value, order = the ranking by score."""
+    """The same for the raw value, the lists in the order of the scores."""
     return _per_query(value)
 
 
 def _per_query(function: Callable[..., float]) -> Callable[..., None]:
     measured = inlinable(function)
 
-    def kernel(
-        gain: Any, discount: Any, k: int, offsets: Any, first: int, last: int, order: Any, ranked: Any, out: Any
-    ) -> None:
-        for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
+    def kernel(gain: Any, discount: Any, k: int, lists: Any, ranked: Any, out: Any) -> None:
+        lists = Lists(*lists)
+        for query in range(lists.first, lists.last):
+            start = lists.offsets[query]
+            n = lists.offsets[query + 1] - start
             for r in range(n):
-                ranked[r] = gain[start + order[start + r]]
+                ranked[r] = gain[start + lists.order[start + r]]
             out[query] = measured(ranked[:n], discount, k)
 
     return compile_kernel(kernel)
@@ -84,7 +84,7 @@ def _rank_ties(
 
 @per_function
 def tied_value_kernel(value: Callable[..., float]) -> Callable[..., None]:
-    """``kernel(gain, scores, descending, discount, k, offsets, first, last, order, ranked, ends, out)``.
+    """``kernel(gain, scores, descending, discount, k, lists, (ranked, ends), out)``.
 
     The raw value where equal scores stand by gain: descending, the best order; ascending, the worst.
     """
@@ -101,23 +101,14 @@ def _per_tied_query(function: Callable[..., float], expected: bool) -> Callable[
     measured = inlinable(function)
 
     def kernel(
-        gain: Any,
-        scores: Any,
-        descending: bool,
-        discount: Any,
-        k: int,
-        offsets: Any,
-        first: int,
-        last: int,
-        order: Any,
-        ranked: Any,
-        ends: Any,
-        out: Any,
+        gain: Any, scores: Any, descending: bool, discount: Any, k: int, lists: Any, room: Any, out: Any
     ) -> None:
-        for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            _rank_ties(gain, scores, start, n, order, descending, ranked, ends)
+        ranked, ends = room
+        lists = Lists(*lists)
+        for query in range(lists.first, lists.last):
+            start = lists.offsets[query]
+            n = lists.offsets[query + 1] - start
+            _rank_ties(gain, scores, start, n, lists.order, descending, ranked, ends)
             if expected:
                 out[query] = measured(ranked[:n], ends[:n], discount, k)
             else:
@@ -128,38 +119,29 @@ def _per_tied_query(function: Callable[..., float], expected: bool) -> Callable[
 
 @per_function
 def swap_kernel(swap: Callable[..., int]) -> Callable[..., None]:
-    """``kernel(gain, discount, k, norm, offsets, first, last, order, rows, cuts)``.
+    """``kernel(prepared, lists, rows, marks)``: the rows GAIN, UPPER, LOWER and SCALE, and each query's cut.
 
-    Fills, in rank order, the rows gain, upper, lower and scale of the queries first..last (the first of them at
-    column 0), and each query's cut.
+    The cut is -1 where a query has no pairs or the measure is not defined. No query has a kind yet.
     """
     rows_of = inlinable(swap)
 
-    def kernel(
-        gain: Any,
-        discount: Any,
-        k: int,
-        norm: Any,
-        offsets: Any,
-        first: int,
-        last: int,
-        order: Any,
-        rows: Any,
-        cuts: Any,
-    ) -> None:
-        for query in range(first, last):
+    def kernel(prepared: Any, lists: Any, rows: Any, marks: Any) -> None:
+        prepared, lists = Prepared(*prepared), Lists(*lists)
+        offsets, first = lists.offsets, lists.first
+        for query in range(first, lists.last):
             start = offsets[query]
             n = offsets[query + 1] - start
-            if norm[query] == 0.0 or n < 2:
-                cuts[query - first] = 0
+            marks[KIND, query - first] = 0
+            if prepared.norm[query] == 0.0 or n < 2:
+                marks[CUT, query - first] = -1
                 continue
             low = start - offsets[first]
-            ranked, upper = line(rows, 0, low, n), line(rows, 1, low, n)
-            lower, scale = line(rows, 2, low, n), line(rows, 3, low, n)
+            ranked, upper = line(rows, GAIN, low, n), line(rows, UPPER, low, n)
+            lower, scale = line(rows, LOWER, low, n), line(rows, SCALE, low, n)
             for r in range(n):
-                ranked[r] = load(gain, start + load(order, start + r))
+                ranked[r] = load(prepared.gain, start + load(lists.order, start + r))
                 scale[r] = 1.0
-            cut = rows_of(ranked, discount, k, upper, lower, scale)
-            cuts[query - first] = cut if cut < n - 1 else n - 1
+            cut = rows_of(ranked, prepared.discount, prepared.k, upper, lower, scale)
+            marks[CUT, query - first] = cut if cut < n - 1 else n - 1
 
     return compile_kernel(kernel)

@@ -8,8 +8,9 @@ import numpy as np
 
 from .compiling import REDUCE, compile_kernel, inlinable, line, load
 
-__all__ = ["level_kernel", "rank_kernel", "top_kernel"]
+__all__ = ["FEW_LEVELS", "level_kernel", "rank_kernel", "sort_kernel", "top_kernel"]
 
+FEW_LEVELS = 8  # different values in a query up to which counting is faster than a merge sort
 ZERO, ONE, RUN = np.uint64(0), np.uint64(1), np.uint64(16)
 
 
@@ -65,15 +66,19 @@ def rank_kernel() -> Callable[..., Any]:
                         left_document[s] = document[low + s]
                     a = ZERO
                     s = low
+                    while a < left and b < high:  # which is next is anybody's guess: without a branch
+                        next_key, next_document = key[b], document[b]
+                        mine, own = left_key[a], left_document[a]
+                        other = (next_key > mine) | ((next_key == mine) & (next_document < own))
+                        key[s] = next_key if other else mine
+                        document[s] = next_document if other else own
+                        b += np.uint64(other)
+                        a += np.uint64(not other)
+                        s += ONE
                     while a < left:
-                        if b < high and above(key[b], document[b], left_key[a], left_document[a]):
-                            key[s] = key[b]
-                            document[s] = document[b]
-                            b += ONE
-                        else:
-                            key[s] = left_key[a]
-                            document[s] = left_document[a]
-                            a += ONE
+                        key[s] = left_key[a]
+                        document[s] = left_document[a]
+                        a += ONE
                         s += ONE
                 run += run
             for r in range(n):
@@ -135,6 +140,57 @@ def top_kernel() -> Callable[..., Any]:
         return -1
 
     return compile_kernel(kernel, fastmath=REDUCE)
+
+
+@functools.cache
+def sort_kernel() -> Callable[..., bool]:
+    """``kernel(values, offsets, order, level_of, levels, places) -> whether it could``: ``rank_kernel`` by counting.
+
+    For queries of few different values, as gains are. ``order`` is written only; ``level_of`` has room for the longest
+    query, ``levels`` and ``places`` for FEW_LEVELS, always all of them, so that loops over them become a few instructions.
+    """
+
+    def kernel(values: Any, offsets: Any, order: Any, level_of: Any, levels: Any, places: Any) -> bool:
+        for query in range(len(offsets) - 1):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            own, ranked = line(values, 0, start, n), line(order, 0, start, n)
+            for level in range(FEW_LEVELS):
+                levels[level] = np.nan
+                places[level] = 0
+            count = 0
+            for r in range(n):
+                value = load(own, r)
+                known = 0
+                for level in range(FEW_LEVELS):
+                    known += levels[level] == value
+                if known == 0:
+                    if count == FEW_LEVELS or not np.isfinite(value):
+                        return False
+                    at = count
+                    while at > 0 and levels[at - 1] < value:
+                        levels[at] = levels[at - 1]
+                        at -= 1
+                    levels[at] = value
+                    count += 1
+            for r in range(n):
+                value = load(own, r)
+                above = 0
+                for level in range(FEW_LEVELS):
+                    above += levels[level] > value
+                level_of[r] = above
+            for r in range(n):
+                places[np.uint64(level_of[r])] += 1
+            to = 0
+            for level in range(FEW_LEVELS):
+                places[level], to = to, to + places[level]
+            for r in range(n):
+                above = np.uint64(level_of[r])
+                ranked[np.uint64(places[above])] = r
+                places[above] += 1
+        return True
+
+    return compile_kernel(kernel)
 
 
 @functools.cache

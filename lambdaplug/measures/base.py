@@ -33,14 +33,14 @@ not be integers, with its derivative with respect to each position in ``slope``.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import LambdaplugError
-from ..kernels import PairDelta, norm_kernel, rank_kernel
-from ..rows import levels, row_order
+from ..kernels import PairDelta, Prepared, norm_kernel
+from ..rows import ideal_order, levels
 from .gains import CUTOFF, Array, checked, literal
 
 __all__ = ["REGISTRY", "Measure", "Prepared"]
@@ -48,16 +48,6 @@ __all__ = ["REGISTRY", "Measure", "Prepared"]
 T = TypeVar("T")
 
 REGISTRY: dict[str, type["Measure"]] = {}
-
-
-class Prepared(NamedTuple):
-    """What a measure needs to know about one label source; computed once per data set."""
-
-    gain: Array  # one per row
-    grade: Array  # one per row: the document with the higher one belongs above; the gain's order, NaN = in no pair
-    norm: Array  # one per query; 0 = undefined
-    discount: Array  # one per rank
-    k: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,17 +164,17 @@ class Measure:
             gain[labelled] = self.gains(labels[labelled])
             grade = np.where(labelled, gain, np.nan)  # neither above nor below any other: no pair
         queries = len(offsets) - 1
-        ideal = row_order(offsets)
         norm = np.zeros(queries)
         missing = np.isnan(gain)
         last = np.where(missing, -np.finfo(np.float64).max, gain) if missing.any() else gain
-        row = rank_kernel()(last, offsets, 0, queries, ideal, np.empty((2, longest)), np.empty((2, longest), np.int32))
+        ideal, row = ideal_order(last, offsets)
         del last, missing  # millions of rows: nothing is kept longer than needed
         if row >= 0:
             raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
         if _merged(gain, ideal, offsets):
             grade = levels([grade], offsets)  # kernels compare grades in float32: keep different ones different
-        self.run(norm_kernel(self.norm), gain, discount, k, offsets, 0, queries, ideal, np.empty(longest), norm)
+        lists = offsets, 0, queries, ideal
+        self.run(norm_kernel(self.norm), gain, discount, k, lists, np.empty(longest), norm)
         norm[np.diff(offsets) == 0] = 0.0
         return Prepared(gain, grade, norm, discount, k)
 
@@ -193,7 +183,8 @@ def _merged(gain: Array, ideal: npt.NDArray[np.int32], offsets: npt.NDArray[np.i
     """Whether float32 makes two different gains of one query equal."""
     with np.errstate(over="ignore"):
         short = gain.astype(np.float32)
-    if np.array_equal(short, gain, equal_nan=True):
+    same = short == gain
+    if same.all() or np.all(same | np.isnan(gain)):
         return False
     rows = np.repeat(offsets[:-1], np.diff(offsets)) + ideal  # equal ones are neighbours in the ideal order
     gain, short = gain[rows], short[rows]
@@ -205,8 +196,8 @@ def _begin_rows(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) ->
 
 
 def _gained_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    return float(abs(ranked[i] - ranked[j]) * state[2][i] * abs(state[0][i] - state[1][j]))
+    return float(abs(state[0][i] - state[1][j]) * abs(ranked[i] - ranked[j]) * state[2][i])
 
 
 def _plain_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    return float(state[2][i] * abs(state[0][i] - state[1][j]))
+    return float(abs(state[0][i] - state[1][j]) * state[2][i])

@@ -1,11 +1,9 @@
 """Swap deltas of every pair of a query, to look at."""
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from ..kernels import delta_kernel, swap_kernel
+from ..kernels import CUT, FLOAT64_ROWS, MARK_ROWS, delta_kernel, swap_kernel
 from ..rows import row_order
 from .base import Measure, Prepared
 from .gains import Array
@@ -28,19 +26,19 @@ def swap_deltas(measure: str | Measure, ranked_labels: npt.ArrayLike) -> Array:
 
 def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.int64], query: int) -> Array:
     """``swap_deltas`` of one of several queries whose rows stand in rank order."""
-    rows = slice(offsets[query], offsets[query + 1])
-    gain, grade, norm = prepared.gain[rows], prepared.grade[rows], prepared.norm[query : query + 1]
+    own = slice(offsets[query], offsets[query + 1])
+    gain, grade, norm = prepared.gain[own], prepared.grade[own], prepared.norm[query : query + 1]
     n = len(gain)
     alone = np.array([0, n])
-    scratch = np.zeros((4, n))
-    frozen = scratch.view()
+    rows = np.zeros((FLOAT64_ROWS, n))
+    frozen = rows.view()
     frozen.setflags(write=False)
-    cuts = np.zeros(1, dtype=np.int64)
-    ranked: tuple[Any, ...] = (alone, 0, 1, row_order(alone))
-    measure.run(swap_kernel(measure.swap_rows()), gain, prepared.discount, prepared.k, norm, *ranked, scratch, cuts)
-    delta = np.zeros((n, n))
-    if cuts[0] > 0:
-        measure.run(delta_kernel(measure.pair_delta(checked=True)), scratch, frozen, cuts[0], delta)
+    marks = np.zeros((MARK_ROWS, 1), dtype=np.int64)
+    one = tuple(prepared._replace(gain=gain, grade=grade, norm=norm))
+    measure.run(swap_kernel(measure.swap_rows()), one, (alone, 0, 1, row_order(alone)), rows, marks)
+    delta, cut = np.zeros((n, n)), int(marks[CUT, 0])
+    if cut > 0:
+        measure.run(delta_kernel(measure.pair_delta(checked=True)), rows, frozen, cut, delta)
     ordered = (grade[:, None] < grade[None, :]) | (grade[:, None] > grade[None, :])
     delta = np.where(ordered, norm[0] * delta, 0.0)
     return np.asarray(delta + delta.T)

@@ -5,8 +5,8 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ __all__ = [
     "require_order",
 ]
 
+T = TypeVar("T")
 Gradients: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
 HESSIAN_FLOOR = 1e-16  # positive in float32; a document without any force must not make a booster's sum zero
@@ -124,6 +125,15 @@ class Ranking:
     orders: Mapping[int | None, npt.NDArray[np.int32]]  # by cut-off: for each query its documents by rank
     iteration: int = 0
     exact: bool = False  # float64 for every pair, whatever the spread of the scores
+    engines: dict[Hashable, Any] = field(default_factory=dict)
+
+    def engine(self, objective: object, tier: Array, make: Callable[[], T]) -> T:
+        """What this objective does with each task, worked out for the first of them."""
+        key = id(objective), id(tier)  # both outlive the round
+        engine: T | None = self.engines.get(key)
+        if engine is None:
+            engine = self.engines[key] = make()
+        return engine
 
 
 class Scratch:
@@ -316,7 +326,8 @@ class Objective(Value, abc.ABC):
         def finish(task: Task, gradient: Array, hessian: Array) -> None:
             plan.shape(queries, task, gradient, hessian)
             weight = plan.weigh(queries, task, gradient, hessian)
-            row = finish_kernel()(gradient, hessian, weight, plan.floor, queries.offsets, task.first, task.last, *out)
+            sums = gradient, hessian
+            row = finish_kernel()(sums, weight, plan.floor, queries.offsets, task.first, task.last, out)
             if row >= 0:
                 raise LambdaplugError(
                     f"{plan!r}: the gradient of row {row} is {out[0][row]}, its hessian {out[1][row]}. "

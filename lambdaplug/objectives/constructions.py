@@ -18,21 +18,11 @@ import numpy.typing as npt
 from ..costs import Cost
 from ..custom import Custom
 from ..errors import LambdaplugError, LambdaplugWarning
-from ..kernels import (
-    FAST_SPREAD,
-    LIST_BLOCK,
-    LIST_PADDING,
-    LIST_ROWS,
-    LIST_ROWS32,
-    exact_pairs_kernel,
-    fast_pairs_kernel,
-    list_kernel,
-    place_kernel,
-    swap_kernel,
-)
+from ..kernels import Documents, Pull, place_kernel
 from ..measures import Measure
 from ..queries import Array, Queries, Task
 from .base import EMPTY, Ranking, Scratch
+from .pairs import NO_COUNTS, ByDelta
 
 if TYPE_CHECKING:
     from .lambdarank import LambdaRank
@@ -49,7 +39,6 @@ __all__ = [
 
 POINT = 0.01  # of a measure whose best value is 1
 BRUTE_FORCE_WORK = 200**3  # label reads for one query's swaps, above which a warning is in place
-NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -75,9 +64,18 @@ class Construction(abc.ABC):
         return None
 
     @property
+    def reach(self) -> int | None:
+        """How many ranks apart the documents of a pair may be; None: all are."""
+        return None
+
+    @property
     def least(self) -> float:
         """The least |dM| of a pair."""
         return 0.0
+
+    def formulas(self, cost: Cost) -> tuple[Callable[..., Any], Callable[..., Any], float]:
+        """The pair's cost as the kernel wants it: its fast and its exact formula, and their parameter."""
+        return cost.fast, cost.exact, cost.shift
 
     @abc.abstractmethod
     def accumulate(
@@ -110,17 +108,8 @@ class RankNetWeightPairs(Construction):
 
     name: ClassVar[str] = "ranknet_weight_pairs"
 
-    @property
-    def reach(self) -> int | None:
-        """How many ranks apart the documents of a pair may be."""
-        return None
-
     def ranks(self, measure: Measure) -> int | None:
         return measure.cutoff if self.reach is None else None
-
-    def formulas(self, cost: Cost) -> tuple[Callable[..., Any], Callable[..., Any], float]:
-        """The pair's cost as the kernel wants it: its fast and its exact formula, and their parameter."""
-        return cost.fast, cost.exact, cost.shift
 
     def accumulate(
         self,
@@ -134,39 +123,16 @@ class RankNetWeightPairs(Construction):
         tier: Array = EMPTY,
         counts: npt.NDArray[np.int64] = NO_COUNTS,
     ) -> None:
-        queries, measure = ranking.queries, objective.measure
-        gain, grade, norm, discount, k = objective.prepared(queries)
-        weight = EMPTY if queries.document_weight is None else queries.document_weight
-        count = task.last - task.first
-        rows = scratch.array("list rows", LIST_ROWS, len(gradient))
-        fast = scratch.array("list fast", LIST_ROWS32, len(gradient) + LIST_PADDING * (count + 1), np.float32)
-        cuts = scratch.array("list cuts", 1, count, np.int64)[0]
-        wide = scratch.array("list wide", 1, count, np.bool_)[0]
-        frozen = rows.view()
-        frozen.setflags(write=False)
-        fast_cost, exact_cost, shift = self.formulas(objective.cost)
-        longest = int(queries.sizes.max(initial=0))
-        reach = longest if self.reach is None else self.reach
-        exact = ranking.exact or self.reach is not None or counts.size > 0
+        measure, counted = objective.measure, counts.size > 0
         if isinstance(measure, Custom) and measure.brute_force:
-            _warn_of_work(queries, measure, reach)
-        sigma, delta = objective.sigma, measure.pair_delta()
-        ranked: tuple[Any, ...] = queries.offsets, task.first, task.last, ranking.orders[self.ranks(measure)]
-        measure.run(swap_kernel(measure.swap_rows()), gain, discount, k, norm, *ranked, rows, cuts)
-        spread = -1.0 if exact else FAST_SPREAD
-        plain = weight.size == tier.size == 0 and objective.cost.distance == self.least == 0.0
-        given: tuple[Any, ...] = ranking.scores, grade, weight, tier, not plain
-        exact_ones = list_kernel()(*given, sigma, spread, *ranked, rows, fast, wide)
-        near, summed = objective.cost.distance, objective.log
-        pairs: tuple[Any, ...] = sigma, shift, near, coefficient, self.least
-        lists: tuple[Any, ...] = norm, *ranked, cuts, wide, rows, frozen
-        query = -1
-        if exact_ones < count:
-            kernel = fast_pairs_kernel(delta, fast_cost, shift != 1.0, summed, plain, longest > LIST_BLOCK)
-            query = measure.run(kernel, *pairs, *lists, fast, gradient, hessian)
-        if exact_ones > 0 and query < 0:
-            kernel = exact_pairs_kernel(delta, exact_cost)
-            query = measure.run(kernel, *pairs, reach, summed, *lists, gradient, hessian, counts)
+            _warn_of_work(ranking.queries, measure, objective.reach)
+
+        def make() -> ByDelta:
+            order = ranking.orders[objective.ranks]
+            return ByDelta(objective, ranking, order, tier, objective.reach, counted)
+
+        engine = ranking.engine(objective, tier, make)
+        query = engine(task, scratch, coefficient, gradient, hessian, counts)
         _check(objective, query, "exchanging two documents")
 
 
@@ -286,31 +252,14 @@ class DiscreteBounded(Construction):
         if counts.size:
             raise LambdaplugError(f"{objective!r} acts on single documents: it has no pairs to count.")
         queries, measure = ranking.queries, objective.measure
-        gain, grade, norm, discount, k = objective.prepared(queries)
+        prepared = objective.prepared(queries)
         weight = EMPTY if queries.document_weight is None else queries.document_weight
-        lists = scratch.array("moved", 3, int(queries.sizes.max(initial=0)))
-        query = measure.run(
-            place_kernel(measure.value),
-            gain,
-            discount,
-            k,
-            norm,
-            grade,
-            weight,
-            tier,
-            POINT * self.bound,
-            coefficient,
-            objective.log,
-            queries.offsets,
-            task.first,
-            task.last,
-            ranking.orders[None],
-            lists[0],
-            lists[1],
-            lists[2],
-            gradient,
-            hessian,
-        )
+        documents = tuple(Documents(ranking.scores, prepared.grade, weight, tier))
+        lists = queries.offsets, task.first, task.last, ranking.orders[None]
+        pull = tuple(Pull(1.0, 1.0, 0.0, 0.0, objective.log, coefficient))
+        room, sums = scratch.array("moved", 3, queries.longest), (gradient, hessian)
+        kernel = place_kernel(measure.value)
+        query = measure.run(kernel, tuple(prepared), documents, POINT * self.bound, pull, lists, room, sums)
         _check(objective, query, "moving a document")
 
 
@@ -322,9 +271,9 @@ def _check(objective: "LambdaRank", query: int, what: str) -> None:
         )
 
 
-def _warn_of_work(queries: Queries, measure: Custom, reach: int) -> None:
-    longest = int(queries.sizes.max(initial=0))
-    work = longest * min(longest, reach) * min(longest, measure.k or longest)
+def _warn_of_work(queries: Queries, measure: Custom, reach: int | None) -> None:
+    longest = queries.longest
+    work = longest * min(longest, reach or longest) * min(longest, measure.k or longest)
     if work <= BRUTE_FORCE_WORK:
         return
 

@@ -1,48 +1,21 @@
 """LambdaRank: pair forces weighted by what swapping the pair would change."""
 
-from typing import Any, NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from ..costs import Cost, as_cost
 from ..errors import LambdaplugError
-from ..kernels import (
-    FAST_SPREAD,
-    FLOAT32_ROWS,
-    FLOAT64_ROWS,
-    GRADED,
-    PADDING,
-    RANKED,
-    WIDE,
-    PairShape,
-    graded_kernel,
-    level_kernel,
-    rank_kernel,
-    ranked_kernel,
-    rows_of,
-    stage_graded_kernel,
-    stage_ranked_kernel,
-    swap_kernel,
-    wide_kernel,
-)
+from ..kernels import PADDING, Levels, level_kernel
 from ..measures import Measure, as_measure
 from ..queries import Array, Labels, Queries, Task, as_labels
-from ..rows import differing, row_order
+from ..rows import differing, ideal_order
+from ..schedules import Guard, Moment, Number, constant, is_constant
 from .base import EMPTY, MeasureObjective, Ranking, Scratch, as_step, require_order
 from .constructions import Construction, RankNetWeightPairs, as_construction
+from .pairs import ByRows, Gains
+from .smoothing import check_noise, noisy_ranking
 
 __all__ = ["LambdaRank"]
-
-
-class Levels(NamedTuple):
-    """Lists by falling gain; empty where they are of no use."""
-
-    plain: bool  # the gains alone tell which document is better
-    fine: bool  # deltas are so much smaller than their parts that float32 needs two of each
-    begin: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by row: where its gain begins in its query's list
-    below: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by list: where the next lower gain begins
-    gains: npt.NDArray[np.float32] = np.empty(0, np.float32)  # by list, and a little longer
 
 
 class LambdaRank(MeasureObjective):
@@ -69,6 +42,14 @@ class LambdaRank(MeasureObjective):
         gradients; ``"log"`` multiplies both by log2(1 + S)/S, S the query's summed force on all documents, as LightGBM
         and XGBoost do; ``"none"`` does neither; default what the step does.
 
+    noise: deltas are those of orders near the present one, by scores plus so much noise, and forces those of the scores
+        as they are (see :mod:`lambdaplug.objectives.smoothing`); a number in units of the scores, or a schedule. 0: the
+        present order alone.
+    samples: how many noisy orders are drawn per round.
+    noise_kind: ``"logistic"`` or ``"normal"``, of scale 1.
+    neighbours: only pairs at most so many places apart in the noisy order; CatBoost's YetiRank has 1.
+    seed: of the draws, which are a function of seed, the query's scores and labels, sample and document.
+
     >>> objective = LambdaRank("map")
     >>> gradient, hessian = objective.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
     >>> gradient
@@ -81,6 +62,11 @@ class LambdaRank(MeasureObjective):
     step: str
     normalize: str
     log: bool  # each query is scaled by log2(1 + S)/S
+    noise: Number
+    samples: int
+    noise_kind: str
+    neighbours: int | None
+    seed: int
 
     def __init__(
         self,
@@ -93,6 +79,11 @@ class LambdaRank(MeasureObjective):
         step: str | None = None,
         normalize: str | None = None,
         ignore_zero: bool = False,
+        noise: Number = 0.0,
+        samples: int = 1,
+        noise_kind: str = "logistic",
+        neighbours: int | None = None,
+        seed: int = 0,
     ) -> None:
         cost, construction = as_cost(cost), as_construction(construction)
         if isinstance(sigma, bool) or not isinstance(sigma, (int, float, np.number)) or not 0 < sigma < np.inf:
@@ -105,6 +96,17 @@ class LambdaRank(MeasureObjective):
         self._set(measure=as_measure(measure), labels=as_labels(labels), cost=cost, sigma=float(sigma))
         self._set(construction=construction, step=step, normalize=normalize, ignore_zero=bool(ignore_zero))
         self._set(std=normalize == "std", unit=step == "gradient", log=normalize == "log")
+        noise = check_noise(noise, samples, noise_kind, neighbours, seed)
+        smoothed = not is_constant(noise) or noise != 0.0
+        if smoothed and not construction.costed:
+            raise LambdaplugError(f"{construction!r} has no pair cost, so noise= cannot smooth it: leave it out.")
+        if neighbours is not None and not smoothed:
+            raise LambdaplugError(
+                "neighbours: expected noise= beside it, as they are neighbours in the noisy order. In the present order "
+                "they are construction=lp.constructions.LocalCost(window=...)."
+            )
+        self._set(noise=noise, samples=int(samples), noise_kind=noise_kind, seed=int(seed))
+        self._set(neighbours=None if neighbours is None else int(neighbours))
 
     def __repr__(self) -> str:
         said = [repr(str(self.measure))]
@@ -118,7 +120,41 @@ class LambdaRank(MeasureObjective):
         usual = "std" if self.step == "gradient" else "none"
         said += [f"normalize={self.normalize!r}"] if self.normalize != usual else []
         said += ["ignore_zero=True"] if self.ignore_zero else []
+        for name, default in (
+            ("noise", 0.0),
+            ("samples", 1),
+            ("noise_kind", "logistic"),
+            ("neighbours", None),
+            ("seed", 0),
+        ):
+            value = getattr(self, name)
+            said += (
+                [f"{name}={value:g}" if isinstance(value, float) else f"{name}={value!r}"] if value != default else []
+            )
         return f"LambdaRank({', '.join(said)})"
+
+    @property
+    def schedules(self) -> tuple[Number | Guard, ...]:
+        return (self.noise,)
+
+    def resolved(self, moment: Moment) -> "LambdaRank":
+        if is_constant(self.noise):
+            return self
+        noise = moment.number(self.noise)
+        if noise < 0.0:
+            raise LambdaplugError(f"{self!r}: noise is {noise:g} at iteration {moment.iteration}; it must be >= 0.")
+        return self._with(noise=noise)
+
+    @property
+    def reach(self) -> int | None:
+        """How many ranks apart the documents of a pair may be; None: all are."""
+        reaches = [reach for reach in (self.construction.reach, self.neighbours) if reach is not None]
+        return min(reaches, default=None)
+
+    @property
+    def ranks(self) -> int | None:
+        """How many of the top ranks it must know; None = all."""
+        return self.construction.ranks(self.measure) if self.neighbours is None else None
 
     def unscaled(self) -> "LambdaRank":
         """Its forces as they are, with no factor for a query as a whole."""
@@ -130,12 +166,12 @@ class LambdaRank(MeasureObjective):
 
     @property
     def cutoffs(self) -> frozenset[int | None]:
-        return frozenset([self.construction.ranks(self.measure)])
+        return frozenset([self.ranks])
 
     @property
     def staged(self) -> bool:
         """Whether the fast pair kernel knows this measure and this construction."""
-        return self.measure.by_rows and self.construction == RankNetWeightPairs()
+        return self.measure.by_rows and self.construction == RankNetWeightPairs() and self.neighbours is None
 
     @property
     def divisible(self) -> bool:
@@ -154,27 +190,23 @@ class LambdaRank(MeasureObjective):
         among = " that are equal in the tiers above" if above else ""
         require_order(self, queries, key, self.labels, acting, among)
 
-    def levels(self, queries: Queries) -> Levels:
-        """What the gains of these queries look like; made once a data set."""
+    def gains(self, queries: Queries) -> Gains:
+        """What the gains of these queries look like; made once per data set."""
 
-        def sort() -> Levels:
+        def sort() -> Gains:
             gain, grade, _, discount, _ = self.prepared(queries)
-            fine = self.measure.fine(discount)
+            fine, whole = self.measure.fine(discount), self.measure.cutoff is None
             if not self.measure.gained or not len(gain) or np.isnan(gain).any():
-                return Levels(False, fine)
-            order, longest = row_order(queries.offsets), queries.longest
-            buffers = np.empty((2, longest)), np.empty((2, longest), np.int32)
-            rank_kernel()(gain, queries.offsets, 0, len(queries), order, *buffers)
+                return Gains(False, fine)
+            if grade is gain and not whole:
+                return Gains(True, fine)
+            order, _ = ideal_order(gain, queries.offsets)
             begin, below = np.empty((2, len(gain)), np.int32)
             gains = np.zeros(len(gain) + PADDING, np.float32)
             plain = level_kernel()(gain, grade, queries.offsets, order, begin, below, gains)
-            return (
-                Levels(plain, fine, begin, below, gains)
-                if plain and self.measure.cutoff is None
-                else Levels(plain, fine)
-            )
+            return Gains(plain, fine, Levels(begin, below, gains)) if plain and whole else Gains(plain, fine)
 
-        return queries.memo(("levels", self.measure, self.labels, self.ignore_zero), sort)
+        return queries.memo(("gains", self.measure, self.labels, self.ignore_zero), sort)
 
     def accumulate(
         self,
@@ -187,50 +219,26 @@ class LambdaRank(MeasureObjective):
         tier: Array = EMPTY,
     ) -> None:
         """With ``tier``, one a row: of the pairs whose two rows have the same."""
+        if constant(self.noise) == 0.0:
+            self._accumulate(ranking, task, scratch, coefficient, gradient, hessian, tier)
+            return
+        for sample in range(self.samples):
+            noisy = noisy_ranking(self, ranking, task, scratch, sample)
+            self._accumulate(noisy, task, scratch, coefficient / self.samples, gradient, hessian, tier)
+
+    def _accumulate(
+        self,
+        ranking: Ranking,
+        task: Task,
+        scratch: Scratch,
+        coefficient: float,
+        gradient: Array,
+        hessian: Array,
+        tier: Array,
+    ) -> None:
+        """With the deltas of the ranking's order."""
         if not self.staged:
             self.construction.accumulate(self, ranking, task, scratch, coefficient, gradient, hessian, tier)
             return
-        queries, scores, first, last = ranking.queries, ranking.scores, task.first, task.last
-        gain, grade, norm, discount, k = self.prepared(queries)
-        levels = self.levels(queries)
-        measure, shifted = self.measure, self.cost.shift != 1.0
-        weight = EMPTY if queries.document_weight is None else queries.document_weight
-        shape = PairShape(
-            gained=measure.gained,
-            plain=levels.plain and not shifted and not tier.size,
-            symmetric=measure.symmetric,
-            greater=measure.greater,
-            fine=levels.fine,
-            scaled=measure.scaled,
-            weighted=weight.size > 0,
-            tiered=tier.size > 0,
-            shifted=shifted,
-            summed=self.log,
-            distanced=self.cost.distance > 0.0,
-        )
-        size, count = len(gradient), last - first
-        rows = scratch.array("rows", FLOAT64_ROWS, size)
-        fast = scratch.array("fast", FLOAT32_ROWS, size + PADDING * (count + 1), np.float32)
-        places = scratch.array("places", 2, size, np.int32)
-        marks = scratch.array("marks", 2, count, np.int64)
-        spread = -1.0 if ranking.exact else FAST_SPREAD
-        ranked: tuple[Any, ...] = (queries.offsets, first, last, ranking.orders[measure.cutoff])
-        measure.run(swap_kernel(measure.swap_rows()), gain, discount, k, norm, *ranked, rows, marks[0])
-        marks[1] = 0
-        flags, staged = (shape.fine, shape.distanced, weight), (self.sigma, spread, *ranked, marks, rows, fast, places)
-        present = RANKED
-        if shape.plain and levels.begin.size:
-            present = stage_graded_kernel()(scores, levels.begin, shape.symmetric, shape.ordered, *flags, *staged)
-        if present & RANKED:
-            given = EMPTY if shape.plain else grade
-            present |= stage_ranked_kernel()(scores, given, shape.symmetric, *flags, tier, *staged)
-        cost = self.cost
-        shared: tuple[Any, ...] = (self.sigma, cost.distance, coefficient, scores, norm, queries.offsets, first, last)
-        rows_from, rows_to = rows_of(size, int(marks[0, 0]), task.part, task.parts) if task.parts > 1 else (0, size)
-        shared += (rows_from, rows_to, marks, rows, places, gradient, hessian)
-        if present & RANKED:
-            ranked_kernel(cost.fast, shape)(*shared, fast, cost.shift)
-        if present & GRADED:
-            graded_kernel(cost.fast, shape)(*shared, fast, levels.below, levels.gains)
-        if present & WIDE:
-            wide_kernel(cost.exact, shape)(*shared, cost.shift, grade, weight, tier)
+        engine = ranking.engine(self, tier, lambda: ByRows(self, ranking, tier))
+        engine(task, scratch, coefficient, gradient, hessian)

@@ -164,7 +164,7 @@ class SPSA(_Numerical):
             if row >= 0:
                 raise LambdaplugError(f"{self!r}: the score of row {rows.start + row} is too large to be moved by c.")
             kernel = value_kernel(self.measure.value)
-            self.measure.run(kernel, gain, discount, k, offsets, 0, count, order, ranked, values)
+            self.measure.run(kernel, gain, discount, k, (offsets, 0, count, order), ranked, values)
             found = np.where(norm == 0.0, 0.0, values * norm)
             if not np.isfinite(found).all():
                 self._refuse(first + int(np.flatnonzero(~np.isfinite(found))[0]))

@@ -15,19 +15,20 @@ import scipy.sparse
 from dask import delayed
 from dask.highlevelgraph import HighLevelGraph
 
-from ..errors import LambdaplugError
-from ..rows import sizes_of
+from ...errors import LambdaplugError
+from ...rows import sizes_of
 
 __all__ = [
     "LAY_OUT",
     "array_of",
     "is_dask",
-    "known",
     "like",
     "partition_by_query",
     "parts_of",
+    "take",
     "values_of",
     "whole_rows",
+    "with_ids",
 ]
 
 LAY_OUT = "Lay the data out first: dX, dy, dq = lp.dask.partition_by_query(X, y, qid)."
@@ -72,8 +73,8 @@ def _itself(part: Any) -> Any:
 
 
 def array_of(parts: Sequence[Any], rows: Sequence[int], rest: tuple[int, ...], meta: npt.NDArray[Any]) -> da.Array:
-    """The partitions as a Dask array; ``rest`` is its shape after the rows. Those without rows stay, unlike in da.concatenate."""
-    parts = [delayed(_itself)(part) for part in parts]  # a key that is a plain word, which no Dask takes for data
+    """The partitions as a Dask array of shape (rows, *rest). Those without rows stay, unlike in da.concatenate."""
+    parts = [delayed(_itself)(part) for part in parts]  # no Dask takes a key that is a plain word for data
     name = f"lambdaplug-{uuid.uuid4().hex}"
     blocks = {(name, number, *(0 for _ in rest)): part.key for number, part in enumerate(parts)}
     graph = HighLevelGraph.from_collections(name, blocks, dependencies=parts)
@@ -119,16 +120,16 @@ def partition_by_query(X: Any, y: Any, qid: Any, *columns: Any, npartitions: int
 
     Of Dask collections the client sees each partition's ids and how many rows each has, no rows: those are sent from
     worker to worker, once, when the result is computed. Collections that are in order already are returned as they are,
-    unless ``npartitions`` is given. The ids are computed here, and again with the rows: persist what is dear to compute.
+    unless ``npartitions`` is given. The ids are computed here, and again with the rows: persist what takes long to compute.
 
     >>> X, y, qid = np.arange(10.0).reshape(5, 2), np.arange(5), [7, 3, 7, 3, 1]
     >>> dX, dy, dq = partition_by_query(X, y, qid, npartitions=2)
     >>> [part.tolist() for part in (dq.blocks[0].compute(), dq.blocks[1].compute())], dy.compute().tolist()
     ([[1, 3, 3], [7, 7]], [4, 1, 3, 0, 2])
     """
-    whole = isinstance(npartitions, numbers.Real) and not isinstance(npartitions, bool)
-    if npartitions is not None and not (whole and npartitions >= 1 and npartitions % 1 == 0):
-        raise LambdaplugError(f"npartitions: expected a whole number from 1 on, got {npartitions!r}.")
+    integer = isinstance(npartitions, numbers.Real) and not isinstance(npartitions, bool) and npartitions % 1 == 0
+    if npartitions is not None and not (integer and npartitions >= 1):
+        raise LambdaplugError(f"npartitions: expected an integer >= 1, got {npartitions!r}.")
     things = [X, y, qid, *columns]
     if all(is_dask(thing) for thing in things):
         return _moved(_aligned(things), npartitions)
@@ -150,7 +151,7 @@ def _name(place: int) -> str:
     return ("X", "y", "qid")[place] if place < 3 else f"column {place - 2}"
 
 
-def known(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def with_ids(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if pd.isna(ids).any():
         raise LambdaplugError("qid: some rows have none. Drop them, or give each a query of its own.")
     return ids
@@ -173,7 +174,7 @@ def _placed(things: list[Any], npartitions: int) -> tuple[Any, ...]:
             raise LambdaplugError(f"{_name(place)}: expected {rows} rows, as X has, got {thing.shape[0]}.")
     if not rows:
         raise LambdaplugError("partition_by_query: there are no rows.")
-    ids = known(values_of(things[2]))
+    ids = with_ids(values_of(things[2]))
     order = np.argsort(ids, kind="stable")
     sizes = sizes_of(ids[order])
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -186,17 +187,16 @@ def _aligned(things: list[Any]) -> list[Any]:
     X = things[0]
     chunks: tuple[Any, ...] = X.chunks[0] if isinstance(X, da.Array) else (np.nan,)
     if not np.isnan(chunks).any():
-        things = [thing.rechunk({0: chunks}) if _longs_for(thing, chunks) else thing for thing in things]
+        things = [
+            thing.rechunk({0: chunks}) if isinstance(thing, da.Array) and thing.shape[0] == X.shape[0] else thing
+            for thing in things
+        ]
     for place, thing in enumerate(things):
         if len(parts_of(thing)) != len(parts_of(X)):
             raise LambdaplugError(
                 f"{_name(place)}: expected {len(parts_of(X))} partitions, as X has, got {len(parts_of(thing))}."
             )
     return things
-
-
-def _longs_for(thing: Any, chunks: tuple[Any, ...]) -> bool:
-    return isinstance(thing, da.Array) and thing.chunks[0] != chunks and thing.shape[0] == sum(chunks)
 
 
 class _Ids(NamedTuple):
@@ -209,7 +209,7 @@ class _Ids(NamedTuple):
 
 
 def _survey(qid: Any, *things: Any) -> _Ids:
-    values = known(values_of(qid))
+    values = with_ids(values_of(qid))
     ids, counts = np.unique(values, return_counts=True)
     return _Ids(ids, counts, bool((values[1:] >= values[:-1]).all()), [thing.shape[0] for thing in things])
 

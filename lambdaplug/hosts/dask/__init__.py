@@ -9,10 +9,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import LambdaplugError
-from ..evaluation import Metric
-from ..objectives import Objective
-from .dask_layout import partition_by_query
+from ...errors import LambdaplugError
+from ...evaluation import Metric
+from ...objectives import Objective
+from .checks import Job
+from .layout import partition_by_query
 
 __all__ = ["partition_by_query", "train"]
 
@@ -35,18 +36,26 @@ def train(
 
     Parameters
     ----------
-    client: a ``distributed.Client``.
-    params: the host's parameters; an objective or a metric of lambdaplug's may be among them.
-    data: ``(dX, dy, dq)``, as ``partition_by_query`` returns them; for XGBoost a DaskDMatrix or DaskQuantileDMatrix too.
-    objective: lambdaplug's, with ``labels=`` a Dask column where it has one; or the host's word; default what params say.
-    num_boost_round: default the host's own.
-    evals: pairs of (data, name).
-    metric: ``lp.metric(...)``, exact over the workers; default the measure trained for.
-    early_stopping_rounds: stop as soon as the last metric of the last of evals (LightGBM: any one metric of any of evals
-        but the training data) has not been better for so many rounds.
-    callbacks: the host's; the one that a schedule needs is added.
-    host: ``"xgboost"`` or ``"lightgbm"``.
-    options: what else ``xgboost.dask.train`` or ``lightgbm.DaskLGBMRanker.fit`` takes.
+    client : distributed.Client
+    params : dict
+        The host's parameters; an objective or a metric of lambdaplug's may be among them.
+    data : (dX, dy, dq)
+        As ``partition_by_query`` returns them; for XGBoost a DaskDMatrix or DaskQuantileDMatrix too.
+    objective : Objective or str, optional
+        lambdaplug's, with ``labels=`` a Dask column where it has one; or the host's word; default what params say.
+    num_boost_round : int, optional
+        Default the host's own.
+    evals : list of (data, name)
+    metric : Metric, optional
+        ``lp.metric(...)``, exact over the workers; default the measure trained for.
+    early_stopping_rounds : int, optional
+        Stop as soon as the last metric of the last of evals (LightGBM: any one metric of any of evals but the training
+        data) has not been better for so many rounds.
+    callbacks : list, optional
+        The host's; the one that a schedule needs is added.
+    host : "xgboost" or "lightgbm"
+    options
+        What else ``xgboost.dask.train`` or ``lightgbm.DaskLGBMRanker.fit`` takes.
     """
     parameters = dict(params)
     if isinstance(parameters.get("objective"), Objective) and objective is None:
@@ -67,20 +76,19 @@ def train(
     named = any(parameters.get(name) for name in ("eval_metric", "metric", "metrics", "metric_types"))
     if metric is None and evals and not named and objective is not None and objective.target is not None:
         metric = Metric([objective.target])
+    job = Job(client, parameters, data, objective, evals, metric, callbacks)
     if host == "xgboost":
-        from . import dask_xgboost
+        from . import xgboost
 
         options.setdefault("verbose_eval", False)
         if num_boost_round is not None:
             options["num_boost_round"] = num_boost_round
         options["early_stopping_rounds"] = early_stopping_rounds
-        return dask_xgboost.train(client, parameters, data, objective, evals, metric, callbacks, **options)
+        return xgboost.train(job, **options)
     if host == "lightgbm":
-        from . import dask_lightgbm
+        from . import lightgbm
 
         if num_boost_round is not None:
             parameters["num_iterations"] = num_boost_round
-        return dask_lightgbm.train(
-            client, parameters, data, objective, evals, metric, callbacks, early_stopping_rounds, **options
-        )
+        return lightgbm.train(job, early_stopping_rounds, **options)
     raise LambdaplugError(f"host: expected 'xgboost' or 'lightgbm', got {host!r}.")

@@ -1,0 +1,207 @@
+"""Pairs by rows, whole lists by falling gain: each document's loop begins at the next lower gain, so that pairs of equal
+gain, often half of all, are left out and the upper one of a pair is always the better. See ``by_rank`` for the loop.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .compiling import REDUCE, compile_kernel, inlinable, line, load
+from .rows import (
+    BY_GAIN,
+    COLUMN_BLOCK,
+    DOCUMENT,
+    EXP,
+    GRADIENT32,
+    GRADIENT_BY_ROWS,
+    HESSIAN32,
+    HESSIAN_BY_ROWS,
+    KIND,
+    LANES,
+    LOWER32,
+    LOWER_REST,
+    ONE,
+    PADDING,
+    RANK32,
+    ROW_BLOCK,
+    SCALE32,
+    SCORE,
+    SCORE32,
+    SCORE_REST,
+    TWO,
+    UPPER32,
+    UPPER_REST,
+    WEIGHT32,
+    Lists,
+    Pull,
+    Span,
+    Sums,
+    Tables,
+)
+from .weighing import PairShape, Weighed, distance, log_scale, nearness, weigh
+
+__all__ = ["by_gain_kernel"]
+
+ROWS, COLUMNS = np.uint64(ROW_BLOCK), np.uint64(COLUMN_BLOCK)
+
+
+@functools.cache
+def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -> Callable[..., None]:
+    """``kernel(pull, norm, lists, span, tables, below, gains, sums)``: the pairs of BY_GAIN queries, in float32.
+
+    By list, ``below`` is where the next lower gain begins, and ``gains`` are float32.
+    """
+    cost32 = inlinable(cost)
+    symmetric, fine, scaled, ordered = shape.symmetric, shape.fine, shape.scaled, shape.ordered
+    summed, distanced, weighed = shape.summed, shape.distanced, shape.weighted or shape.distanced
+
+    def kernel(pull: Any, norm: Any, lists: Any, span: Any, tables: Any, below: Any, gains: Any, sums: Any) -> None:
+        pull, lists, span, tables = Pull(*pull), Lists(*lists), Span(*span), Tables(*tables)
+        sums = Sums(*sums)
+        offsets, first, fast, rows = lists.offsets, lists.first, tables.fast, tables.rows
+        sigma, zero, one = pull.sigma, np.float32(0.0), np.float32(1.0)
+        for query in range(first, lists.last):
+            if tables.marks[KIND, query - first] != BY_GAIN:
+                continue
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            low = start - offsets[first]
+            end = np.uint64(n)  # whole pairs of rows in each part
+            row = np.uint64(span.first_row) & ~ONE
+            stop_row = end if span.last_row >= n else np.uint64(span.last_row) & ~ONE
+            documents = line(tables.places, DOCUMENT, low, n)
+            to_gradient, to_hessian = line(sums.gradient, 0, low, n), line(sums.hessian, 0, low, n)
+            unit = pull.coefficient * norm[query] * sigma
+            if summed:  # the factor comes last
+                total = 0.0
+                gradient64, hessian64 = line(rows, GRADIENT_BY_ROWS, low, n), line(rows, HESSIAN_BY_ROWS, low, n)
+                for r in range(n):
+                    gradient64[r] = 0.0
+                    hessian64[r] = 0.0
+            padded, width = low + PADDING * (query - first), n + PADDING
+            e, upper = line(fast, EXP, padded, width), line(fast, UPPER32, padded, width)
+            gain, next_gain = line(gains, 0, start, width), line(below, 0, start, n)
+            gradient32, hessian32 = line(fast, GRADIENT32, padded, width), line(fast, HESSIAN32, padded, width)
+            if fine:
+                upper_rest = line(fast, UPPER_REST, padded, width)
+            if not symmetric:
+                lower = line(fast, LOWER32, padded, width)
+                if ordered:
+                    rank, lower_rest = line(fast, RANK32, padded, width), line(fast, LOWER_REST, padded, width)
+            if scaled:
+                scale = line(fast, SCALE32, padded, width)
+            if weighed:
+                weight32, score32 = line(fast, WEIGHT32, padded, width), line(fast, SCORE32, padded, width)
+                score_rest = line(fast, SCORE_REST, padded, width)
+                apart32 = np.float32(nearness(pull.near, line(rows, SCORE, low, n), n) if distanced else 1.0)
+            for block in range(row, stop_row, ROWS):
+                for r in range(n + PADDING):
+                    gradient32[r] = zero
+                    hessian32[r] = zero
+                stop = block + ROWS
+                for i in range(block, stop if stop < stop_row else stop_row, TWO):
+                    k = i + ONE
+                    column = np.uint64(load(next_gain, i))
+                    if column >= end:  # the lowest gain: nobody below. If k has it, its pairs have no size
+                        break
+                    e_i, e_k = load(e, i), load(e, k)
+                    gain_i, gain_k = load(gain, i), load(gain, k)
+                    upper_i, upper_k = load(upper, i), load(upper, k)
+                    if fine:
+                        upper_rest_i, upper_rest_k = load(upper_rest, i), load(upper_rest, k)
+                    if not symmetric:
+                        lower_i, lower_k = load(lower, i), load(lower, k)
+                        if ordered:
+                            rank_i, rank_k = load(rank, i), load(rank, k)
+                            lower_rest_i, lower_rest_k = load(lower_rest, i), load(lower_rest, k)
+                    if scaled:
+                        scale_i, scale_k = load(scale, i), load(scale, k)
+                    if weighed:
+                        mine_i = Weighed(load(weight32, i), zero, load(score32, i), load(score_rest, i))
+                        mine_k = Weighed(load(weight32, k), zero, load(score32, k), load(score_rest, k))
+                    gradient_i = gradient_k = hessian_i = hessian_k = 0.0
+                    while column < end:
+                        length = COLUMNS if column + COLUMNS < end else end - column
+                        sum_i = sum_k = bend_i = bend_k = force = zero
+                        for j in range(column, column + ((length + LANES) & ~LANES)):
+                            e_j, gain_j, upper_j = load(e, j), load(gain, j), load(upper, j)
+                            size_i, size_k = gain_i - gain_j, gain_k - gain_j
+                            if fine:
+                                upper_rest_j = load(upper_rest, j)
+                            if symmetric and fine:
+                                size_i *= distance(upper_i, upper_rest_i, upper_j, upper_rest_j)
+                                size_k *= distance(upper_k, upper_rest_k, upper_j, upper_rest_j)
+                            elif symmetric:
+                                size_i *= abs(upper_i - upper_j)
+                                size_k *= abs(upper_k - upper_j)
+                            elif not ordered:
+                                lower_j = load(lower, j)
+                                size_i *= max(upper_i - lower_j, upper_j - lower_i)
+                                size_k *= max(upper_k - lower_j, upper_j - lower_k)
+                            else:
+                                lower_j, rank_j = load(lower, j), load(rank, j)
+                                above_i, above_k = rank_i < rank_j, rank_k < rank_j
+                                over_i, under_i = upper_i if above_i else upper_j, lower_j if above_i else lower_i
+                                over_k, under_k = upper_k if above_k else upper_j, lower_j if above_k else lower_k
+                                if fine:
+                                    lower_rest_j = load(lower_rest, j)
+                                    over_rest = upper_rest_i if above_i else upper_rest_j
+                                    under_rest = lower_rest_j if above_i else lower_rest_i
+                                    size_i *= distance(over_i, over_rest, under_i, under_rest)
+                                    over_rest = upper_rest_k if above_k else upper_rest_j
+                                    under_rest = lower_rest_j if above_k else lower_rest_k
+                                    size_k *= distance(over_k, over_rest, under_k, under_rest)
+                                else:
+                                    size_i *= abs(over_i - under_i)
+                                    size_k *= abs(over_k - under_k)
+                                if scaled:
+                                    scale_j = load(scale, j)
+                                    size_i *= scale_i if above_i else scale_j
+                                    size_k *= scale_k if above_k else scale_j
+                            if weighed:
+                                theirs = Weighed(load(weight32, j), zero, load(score32, j), load(score_rest, j))
+                                size_i = weigh(shape, size_i, True, mine_i, theirs, apart32)
+                                size_k = weigh(shape, size_k, True, mine_k, theirs, apart32)
+                            total_i, total_k = e_i + e_j, e_k + e_j
+                            inverse = one / (total_i * total_k)
+                            push_i, curve_i = cost32(e_i, e_j, inverse * total_k)
+                            push_k, curve_k = cost32(e_k, e_j, inverse * total_i)
+                            push_i *= size_i
+                            push_k *= size_k
+                            curve_i *= push_i
+                            curve_k *= push_k
+                            if summed:
+                                force += push_i + push_k
+                            sum_i -= push_i
+                            sum_k -= push_k
+                            bend_i += curve_i
+                            bend_k += curve_k
+                            gradient32[j] += push_i + push_k
+                            hessian32[j] += curve_i + curve_k
+                        gradient_i += sum_i
+                        gradient_k += sum_k
+                        hessian_i += bend_i
+                        hessian_k += bend_k
+                        if summed:
+                            total += force
+                        column += length
+                    gradient32[i] += np.float32(gradient_i)
+                    gradient32[k] += np.float32(gradient_k)
+                    hessian32[i] += np.float32(hessian_i)
+                    hessian32[k] += np.float32(hessian_k)
+                for r in range(n):
+                    if summed:
+                        gradient64[r] += gradient32[r]
+                        hessian64[r] += hessian32[r]
+                    else:
+                        to_gradient[np.uint64(documents[r])] += unit * gradient32[r]
+                        to_hessian[np.uint64(documents[r])] += unit * sigma * hessian32[r]
+            if summed:
+                unit *= log_scale(2.0 * norm[query] * sigma * total)
+                for r in range(n):
+                    to_gradient[np.uint64(documents[r])] += unit * gradient64[r]
+                    to_hessian[np.uint64(documents[r])] += unit * sigma * hessian64[r]
+
+    return compile_kernel(kernel, fastmath=REDUCE)

@@ -1,0 +1,160 @@
+"""Noise that depends on nothing but what it is drawn for, and rankings of noisy scores.
+
+A document's noise is a hash of its query (seed, scores, labels), the sample and its place in the query: whoever asks, in
+whatever order and on whatever machine. Everything is 32 bits wide, so that loops become packed instructions.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .compiling import REDUCE, bits_from_float32, compile_kernel, float32_from_bits, inlinable, line, load
+
+__all__ = ["count_kernel", "label_hash_kernel", "noise_kernel"]
+
+# Odd numbers without pattern: 2^32 over the golden ratio, and two that keep the uses of one hash apart.
+GOLDEN, SECOND = np.uint32(0x9E3779B9), np.uint32(0x632BE5AB)
+ONE, HALF = np.float32(1.0), np.float32(0.5)
+UNIT = np.float32(2.0**-23)
+SQRT_2, LN_2 = np.float32(2.0**0.5), np.float32(0.6931471805599453)
+
+
+@inlinable
+def mixed(x: Any) -> Any:
+    """A permutation of 32 bits in which every bit of the result depends on every bit of x (C. Wellons' lowbias32)."""
+    x = np.uint32(x ^ (x >> np.uint32(16)))
+    x = np.uint32(x * np.uint32(0x7FEB352D))
+    x = np.uint32(x ^ (x >> np.uint32(15)))
+    x = np.uint32(x * np.uint32(0x846CA68B))
+    return np.uint32(x ^ (x >> np.uint32(16)))
+
+
+@inlinable
+def hashed(values: Any) -> Any:
+    """32 bits of a list of numbers, as float32, in their order; a sum, so that its terms are taken side by side."""
+    total = np.uint32(0)
+    for r in range(len(values)):
+        value = np.float32(load(values, r)) + np.float32(0.0)  # -0 is 0
+        total += mixed(np.uint32(bits_from_float32(value)) + np.uint32(r) * GOLDEN)
+    return total
+
+
+@inlinable
+def logarithm(x: Any) -> Any:
+    """log(x) of a normal float32, to its precision, without a call."""
+    bits = bits_from_float32(x)
+    power = np.float32(np.int32((bits >> np.int32(23)) - np.int32(127)))
+    m = float32_from_bits(np.int32((bits & np.int32(0x007FFFFF)) | np.int32(0x3F800000)))
+    high = m > SQRT_2
+    f = (m * HALF if high else m) - ONE
+    power = power + ONE if high else power
+    p = np.float32(7.0376836292e-2) * f - np.float32(1.1514610310e-1)
+    p = p * f + np.float32(1.1676998740e-1)
+    p = p * f - np.float32(1.2420140846e-1)
+    p = p * f + np.float32(1.4249322787e-1)
+    p = p * f - np.float32(1.6668057665e-1)
+    p = p * f + np.float32(2.0000714765e-1)
+    p = p * f - np.float32(2.4999993993e-1)
+    p = p * f + np.float32(3.3333331174e-1)
+    square = f * f
+    return f + (p * f * square - HALF * square) + power * LN_2
+
+
+@inlinable
+def logistic(u: Any) -> Any:
+    """The logistic variate at this quantile."""
+    return logarithm(u) - logarithm(ONE - u)
+
+
+@inlinable
+def normal(u: Any) -> Any:
+    """The normal variate at this quantile: M. Giles' approximation of the inverse error function."""
+    x = u + u - ONE
+    w = -logarithm((ONE - x) * (ONE + x))
+    near = w - np.float32(2.5)
+    p = np.float32(2.81022636e-08) * near + np.float32(3.43273939e-07)
+    p = p * near - np.float32(3.5233877e-06)
+    p = p * near - np.float32(4.39150654e-06)
+    p = p * near + np.float32(0.00021858087)
+    p = p * near - np.float32(0.00125372503)
+    p = p * near - np.float32(0.00417768164)
+    p = p * near + np.float32(0.246640727)
+    p = p * near + np.float32(1.50140941)
+    far = np.sqrt(w) - np.float32(3.0)
+    q = np.float32(-0.000200214257) * far + np.float32(0.000100950558)
+    q = q * far + np.float32(0.00134934322)
+    q = q * far - np.float32(0.00367342844)
+    q = q * far + np.float32(0.00573950773)
+    q = q * far - np.float32(0.0076224613)
+    q = q * far + np.float32(0.00943887047)
+    q = q * far + np.float32(1.00167406)
+    q = q * far + np.float32(2.83297682)
+    return SQRT_2 * (p if w < np.float32(5.0) else q) * x
+
+
+VARIATES: dict[str, Callable[..., Any]] = {"logistic": logistic, "normal": normal}
+
+
+@functools.cache
+def label_hash_kernel() -> Callable[..., None]:
+    """``kernel(labels, offsets, out)``: 32 bits of each query's labels."""
+
+    def kernel(labels: Any, offsets: Any, out: Any) -> None:
+        for query in range(len(out)):
+            start = offsets[query]
+            out[query] = hashed(line(labels, 0, start, offsets[query + 1] - start))
+
+    return compile_kernel(kernel)
+
+
+@functools.cache
+def noise_kernel(kind: str) -> Callable[..., None]:
+    """``kernel(scores, label_hash, seed, sample, noise, offsets, first, last, noisy)``: scores plus noise times a variate."""
+    variate = VARIATES[kind]
+
+    def kernel(scores: Any, draw: tuple[Any, int, int, float], offsets: Any, first: int, last: int, noisy: Any) -> None:
+        label_hash, seed, sample, noise = draw
+        training = mixed(np.uint32(seed) + mixed(np.uint32(seed >> 32) ^ mixed(np.uint32(sample) + SECOND)))
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            own, to = line(scores, 0, start, n), line(noisy, 0, start, n)
+            state = mixed(hashed(own) ^ mixed(label_hash[query] ^ training))
+            other = mixed(state + SECOND)
+            for r in range(n):
+                bits = mixed(mixed(np.uint32(r) * GOLDEN + state) ^ other)
+                u = (np.float32(np.int32(bits >> np.uint32(9))) + HALF) * UNIT  # never 0 or 1
+                to[r] = load(own, r) + noise * variate(u)
+
+    return compile_kernel(kernel, fastmath={"nsz", "contract"})
+
+
+@functools.cache
+def count_kernel() -> Callable[..., None]:
+    """``kernel(scores, offsets, first, last, order, above)``: ``rank_kernel`` by comparing every two documents.
+
+    For short lists in no particular order that is far faster than sorting: a comparison is a lane of a register.
+    ``above`` has room for the longest query.
+    """
+
+    def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, above: Any) -> None:
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            own, ranked, count = line(scores, 0, start, n), line(order, 0, start, n), line(above, 0, 0, n)
+            for r in range(n):
+                count[r] = 0
+            for i in range(n):
+                score = load(own, i)
+                higher = 0
+                for j in range(np.uint64(i)):
+                    wins = load(own, j) >= score
+                    higher += wins
+                    count[j] += 1 - wins
+                count[i] += higher
+            for r in range(n):
+                ranked[np.uint64(count[r])] = r
+
+    return compile_kernel(kernel, fastmath=REDUCE)

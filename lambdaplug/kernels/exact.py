@@ -1,0 +1,106 @@
+"""Pairs one by one in float64, for any form of delta: queries whose scores spread too far for float32, pairs within a
+window, and the reference for the fast loops.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .by_delta import PairDelta
+from .compiling import compile_kernel, inlinable, line, per_function
+from .rows import (
+    CUT,
+    GAIN,
+    GRADE,
+    GRADIENT,
+    HESSIAN,
+    KIND,
+    LOWER,
+    SCALE,
+    SCORE,
+    TIER,
+    UPPER,
+    WEIGHT,
+    WIDE,
+    Lists,
+    Pull,
+    Span,
+    Sums,
+    Tables,
+)
+from .weighing import Pair, Weighed, log_scale, nearness, weigh_exactly
+
+__all__ = ["exact_kernel"]
+
+
+@per_function
+def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> Callable[..., int]:
+    """``kernel(pull, norm, lists, span, tables, frozen, sums, counts)``: the pairs of WIDE queries.
+
+    ``frozen`` is the table ``rows`` once more, not writeable; ``counts``, one per query or empty, receives how many pairs
+    weigh anything. Returns the first query with a result that is not finite, or -1.
+    """
+    begin = inlinable(pair.begin)
+    delta = inlinable(pair.delta)
+    cost64 = inlinable(cost)
+
+    def kernel(pull: Any, norm: Any, lists: Any, span: Any, tables: Any, frozen: Any, sums: Any, counts: Any) -> int:
+        pull, lists, span, tables, sums = Pull(*pull), Lists(*lists), Span(*span), Tables(*tables), Sums(*sums)
+        offsets, first, rows, sigma = lists.offsets, lists.first, tables.rows, pull.sigma
+        how = Pair(True, True, pull.near > 0.0)
+        broken = -1
+        for query in range(first, lists.last):
+            if tables.marks[KIND, query - first] != WIDE:
+                continue
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            low = start - offsets[first]
+            cut, least = tables.marks[CUT, query - first], pull.floor / norm[query]
+            ranked, still = line(rows, GAIN, low, n), line(frozen, GAIN, low, n)
+            score, grade = line(rows, SCORE, low, n), line(rows, GRADE, low, n)
+            weight, tier = line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
+            gradient64, hessian64 = line(rows, GRADIENT, low, n), line(rows, HESSIAN, low, n)
+            for r in range(n):
+                gradient64[r] = 0.0
+                hessian64[r] = 0.0
+            upper, lower, scale = line(rows, UPPER, low, n), line(rows, LOWER, low, n), line(rows, SCALE, low, n)
+            state = begin(ranked, still, upper, lower, scale)
+            apart = nearness(pull.near, score, n)
+            count = 0
+            total = 0.0  # of the forces, where they are summed
+            # Not below 0, and LLVM sees it: no choice whether to count from the end.
+            for i in range(max(span.first_row, 0), min(span.last_row, n - 1 if least > 0.0 else cut)):
+                mine = Weighed(weight[i], tier[i], score[i], 0.0)
+                for j in range(i + 1, min(n, i + 1 + span.window)):
+                    better = grade[i] > grade[j]
+                    if not (better or grade[i] < grade[j]) or tier[i] != tier[j]:
+                        continue
+                    size = abs(delta(ranked, still, state, i, j)) if i < cut else 0.0
+                    size = least if size < least else size
+                    if size == 0.0:
+                        continue
+                    count += 1
+                    size = weigh_exactly(how, size, better, mine, Weighed(weight[j], tier[j], score[j], 0.0), apart)
+                    margin = sigma * (score[i] - score[j])
+                    push, bend = cost64(margin if better else -margin, pull.shift)
+                    total += push * size
+                    push *= size if better else -size
+                    bend *= size
+                    gradient64[i] -= push
+                    gradient64[j] += push
+                    hessian64[i] += bend
+                    hessian64[j] += bend
+            if counts.size > 0:
+                counts[query] = count
+            unit = pull.coefficient * norm[query] * sigma
+            unit *= log_scale(2.0 * norm[query] * sigma * total) if pull.summed else 1.0
+            documents = line(lists.order, 0, start, n)
+            for r in range(n):
+                if broken < 0 and not (np.isfinite(gradient64[r]) and np.isfinite(hessian64[r])):
+                    broken = query
+                sums.gradient[low + documents[r]] += unit * gradient64[r]
+                sums.hessian[low + documents[r]] += unit * sigma * hessian64[r]
+        return broken
+
+    return compile_kernel(kernel)

@@ -1,0 +1,127 @@
+"""The scratch tables of the pair loops, by name, and the groups in which kernels are given their arguments.
+
+Numba takes a tuple as one argument, and compiles it as fast as its members alone. Kernels are called with plain tuples,
+which it recognises ten times as fast as NamedTuples, and name them first thing: ``lists = Lists(*lists)``.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = [
+    "FLOAT32_ROWS",
+    "FLOAT64_ROWS",
+    "MARK_ROWS",
+    "PADDING",
+    "PLACE_ROWS",
+    "Documents",
+    "Levels",
+    "Lists",
+    "Prepared",
+    "Pull",
+    "Span",
+    "Sums",
+    "Tables",
+]
+
+# Tables.rows, float64: one entry per document, in the order of the list.
+GAIN, UPPER, LOWER, SCALE = range(4)  # what a measure's ``swap`` fills
+SCORE, GRADE, WEIGHT, TIER = range(4, 8)
+GRADIENT, HESSIAN = range(8, 10)
+FLOAT64_ROWS = 10
+# A loop by rows reads upper and lower in float32 only: its sums take their rows, for one more would not fit the cache.
+GRADIENT_BY_ROWS, HESSIAN_BY_ROWS = UPPER, LOWER
+
+# Tables.fast, float32: the same for the fast loops; what needs two numbers has its rest beside it.
+EXP, GRADE32 = range(2)
+RANK32 = GRADE32  # a list by gain has no other grades
+GAIN32, UPPER32, UPPER_REST, LOWER32, LOWER_REST, SCALE32, WEIGHT32, TIER32, SCORE32, SCORE_REST = range(2, 12)
+GRADIENT32, HESSIAN32 = range(12, 14)
+FLOAT32_ROWS = 14
+PADDING = 8  # float32 lanes of a 256-bit register: a loop's remainder runs on padding instead of one by one
+
+# Tables.places, int32: lists by gain.
+DOCUMENT, TAKEN = range(2)
+PLACE_ROWS = 2
+
+# Tables.marks, int64: one entry per query. The cut is -1 where the measure is not defined.
+CUT, KIND = range(2)
+MARK_ROWS = 2
+BY_RANK, BY_GAIN, WIDE = 1, 2, 4  # the loop that a query is for; 0: none
+
+# What the float32 loops share: rows and columns whose sums stay in float32, and unsigned numbers, which need no look at
+# their sign when they are an index.
+ROW_BLOCK, COLUMN_BLOCK = 128, 512
+ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+LANES = np.uint64(PADDING - 1)
+
+
+class Prepared(NamedTuple):
+    """What a measure needs to know about one label source; computed once per data set."""
+
+    gain: Any  # one per row
+    grade: Any  # one per row: the document with the higher one should stand above; the gain's order, NaN = in no pair
+    norm: Any  # one per query; 0 = undefined
+    discount: Any  # one per rank
+    k: int
+
+
+class Levels(NamedTuple):
+    """Lists by falling gain; empty where they are of no use."""
+
+    begin: Any = np.empty(0, np.int32)  # by row: where its gain begins in its query's list
+    below: Any = np.empty(0, np.int32)  # by list: where the next lower gain begins
+    gains: Any = np.empty(0, np.float32)  # by list, and a little longer
+
+
+class Lists(NamedTuple):
+    """The queries first..last-1 as lists: of each, its documents (0..n-1) in the order in which they stand."""
+
+    offsets: Any
+    first: int
+    last: int
+    order: Any
+
+
+class Documents(NamedTuple):
+    """One value per row of the data. ``weight`` and ``tier`` may be empty."""
+
+    scores: Any
+    grade: Any
+    weight: Any
+    tier: Any
+
+
+class Tables(NamedTuple):
+    """Scratch. The first document of the first query is at column 0; in ``fast`` each query is followed by padding."""
+
+    rows: Any
+    fast: Any
+    places: Any
+    marks: Any
+
+
+class Pull(NamedTuple):
+    """The numbers in a pair's force."""
+
+    sigma: float
+    shift: float  # the cost's parameter
+    near: float  # if positive, a pair is divided by this plus the distance of its scores
+    floor: float  # the least |delta|
+    summed: bool  # a query is scaled by log2(1 + S)/S, S its summed force
+    coefficient: float  # of everything
+
+
+class Span(NamedTuple):
+    """Which pairs: those of the upper documents first_row..last_row-1 with documents at most so many ranks below."""
+
+    first_row: int
+    last_row: int
+    window: int
+
+
+class Sums(NamedTuple):
+    """What is added to, one per row of the queries."""
+
+    gradient: Any
+    hessian: Any

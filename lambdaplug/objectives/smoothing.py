@@ -1,0 +1,87 @@
+"""Smoothed lambdas: deltas averaged over orders near the present one.
+
+A swap delta looks at one order. Where that order is nearly right, or the measure sees little of the list, almost no pair
+acts, and training starves. With noise the deltas are those of z = s + noise e, e drawn for each document, and the forces
+those of the scores s themselves:
+
+    force = sigma * mean over samples of |dM(i, j; order of z)| * rho(s_i - s_j).
+
+The draws are a function of the query itself: seed, scores as float32, labels, sample and the document's place. So they need
+no iteration, are the same at any number of threads and on any part of a cluster, and are new in each round because the
+scores move. Where nothing moves, they are repeated.
+"""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import LambdaplugError
+from ..kernels import count_kernel, label_hash_kernel, noise_kernel
+from ..queries import Queries, Task
+from ..schedules import Number, OnPlateau, check
+from .base import Ranking, Scratch
+
+if TYPE_CHECKING:
+    from .lambdarank import LambdaRank
+
+__all__ = ["check_noise", "noisy_ranking"]
+
+COUNTED = 256  # documents of a list that is ranked by counting
+
+
+def check_noise(noise: object, samples: object, kind: object, neighbours: object, seed: object) -> Number:
+    """The noise, if all of these make sense."""
+    if isinstance(noise, OnPlateau):
+        raise LambdaplugError("noise: lp.on_plateau moves a mixture's weights; use a schedule of the iteration.")
+    for name, value, least, also in (
+        ("samples", samples, 1, ""),
+        ("neighbours", neighbours, 1, ", or None for all pairs"),
+        ("seed", seed, 0, " below 2**63"),
+    ):
+        if name == "neighbours" and value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value < 2**63:
+            raise LambdaplugError(f"{name}: expected an integer >= {least}{also}, got {value!r}.")
+    if kind not in ("logistic", "normal"):
+        raise LambdaplugError(f"noise_kind: expected 'logistic' or 'normal', got {kind!r}.")
+    return check(noise, "noise", "lp.cosine(1.0, 0.1, 200)")
+
+
+def noisy_ranking(objective: "LambdaRank", ranking: Ranking, task: Task, scratch: Scratch, sample: int) -> Ranking:
+    """The task's queries in the order of noisy scores, with the scores as they are. Good until the thread's next one."""
+    queries = ranking.queries
+    rows, offsets = len(queries.labels), queries.offsets
+    # As long as the data set, as orders are; only a thread's own queries are ever touched.
+    noisy, orders = scratch.array("noisy scores", 1, rows), scratch.array("noisy order", 1, rows, np.int32)
+    z, order = noisy[0], orders[0]
+    draw = (_label_hash(objective, queries), objective.seed, sample, float(objective.noise))  # type: ignore[arg-type]
+    noise_kernel(objective.noise_kind)(ranking.scores, draw, offsets, task.first, task.last, z)
+    cutoff = None if objective.neighbours is not None else objective.construction.ranks(objective.measure)
+    top = queries.top(cutoff)
+    longest = queries.longest
+    if top is None and longest <= COUNTED:
+        above = scratch.array("above", 1, longest, np.int64)[0]
+        count_kernel()(z, offsets, task.first, task.last, order, above)
+    else:
+        region = slice(int(offsets[task.first]), int(offsets[task.last]))
+        order[region] = next(iter(ranking.orders.values()))[region]  # a guess at the top
+        keys, documents = scratch.array("keys", 2, longest), scratch.array("documents", 2, longest, np.int32)
+        queries.rank_part(z, top, task.first, task.last, order, keys, documents)
+    key = "noisy", id(objective), id(orders)  # all outlive the round
+    found: Ranking | None = ranking.engines.get(key)
+    if found is None:
+        found = dataclasses.replace(ranking, orders=dict.fromkeys([*ranking.orders, cutoff, None], order), engines={})
+        ranking.engines[key] = found
+    return found
+
+
+def _label_hash(objective: "LambdaRank", queries: Queries) -> npt.NDArray[np.uint32]:
+    def make() -> npt.NDArray[np.uint32]:
+        out = np.empty(len(queries), np.uint32)
+        labels = np.ascontiguousarray(queries.labels_of(objective.labels))
+        label_hash_kernel()(labels, queries.offsets, out)
+        return out
+
+    return queries.memo(("label hash", objective.labels), make)

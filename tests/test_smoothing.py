@@ -1,0 +1,254 @@
+"""Smoothed lambdas: their expectation, their limits, and that draws depend on nothing but the query."""
+
+import itertools
+import math
+import pickle
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import scipy.stats
+import xgboost as xgb
+
+import lambdaplug as lp
+from lambdaplug.kernels import label_hash_kernel, noise_kernel
+from lambdaplug.measures import as_measure, swap_deltas
+
+MEASURES = ["ndcg", "ndcg@2", "map", "mrr", "err(max_label=3)", "p@2", "pairs"]
+KINDS = {"logistic": scipy.stats.logistic(), "normal": scipy.stats.norm()}
+
+
+def force(measure, scores, labels, order):
+    """The gradient whose deltas are those of this order, by a plain loop."""
+    delta = swap_deltas(measure, [labels[i] for i in order])
+    gain = as_measure(measure).gains(np.asarray(labels, float))
+    gradient = np.zeros(len(scores))
+    for a, b in itertools.permutations(range(len(scores)), 2):
+        i, j = order[a], order[b]
+        if gain[i] > gain[j]:
+            pull = delta[a, b] / (1.0 + math.exp(scores[i] - scores[j]))
+            gradient[i] -= pull
+            gradient[j] += pull
+    return gradient
+
+
+def probability(order, scores, noise, kind):
+    """Of this order of two or three noisy scores, by integration."""
+    x = np.linspace(-60.0, 60.0, 200_001)
+    below = np.ones_like(x)  # of those after this one, all below x and in order
+    for place, i in enumerate(reversed(order)):
+        density = KINDS[kind].pdf((x - scores[i]) / noise) / noise * below
+        below = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))]) * (x[1] - x[0])
+        if place == len(order) - 1:
+            return below[-1]
+    raise AssertionError
+
+
+def drawn(measure, scores, labels, calls=60, samples=400, **options):
+    """Mean and standard error of the gradient over seeds."""
+    found = np.array(
+        [
+            lp.LambdaRank(measure, samples=samples, seed=seed, **options).gradients(scores, labels, [len(scores)])[0]
+            for seed in range(calls)
+        ],
+        dtype=float,
+    )
+    return found.mean(axis=0), found.std(axis=0, ddof=1) / math.sqrt(calls)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_expectation_is_the_integral(measure, kind):
+    for scores, labels in (([0.3, -0.4], [0, 1]), ([0.5, 0.0, -0.7], [0, 3, 1]), ([0.1, 0.1, 1.5], [1, 0, 2])):
+        expected = sum(
+            probability(order, scores, 0.8, kind) * force(measure, scores, labels, order)
+            for order in itertools.permutations(range(len(scores)))
+        )
+        mean, error = drawn(measure, scores, labels, noise=0.8, noise_kind=kind)
+        assert np.all(np.abs(mean - expected) <= 4.5 * error + 2e-6)
+
+
+@pytest.mark.parametrize("measure", ["ndcg@3", "map", "err@3(max_label=3)"])
+def test_the_expectation_is_that_of_draws_by_numpy(measure):
+    scores, labels = np.array([0.5, 0.0, -0.7, 0.2]), [0, 3, 1, 0]
+    z = scores + np.random.default_rng(0).logistic(size=(40_000, 4))
+    orders, counts = np.unique(np.argsort(-z, axis=1), axis=0, return_counts=True)
+    forces = np.array([force(measure, scores, labels, order) for order in orders.tolist()])
+    expected = counts @ forces / counts.sum()
+    spread = np.sqrt(counts @ (forces - expected) ** 2 / counts.sum() / counts.sum())
+    mean, error = drawn(measure, scores, labels, noise=1.0)
+    assert np.all(np.abs(mean - expected) <= 4.5 * np.hypot(error, spread) + 2e-6)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_limits(measure):
+    random = np.random.default_rng(1)
+    scores, labels = random.normal(size=5), [0, 1, 3, 0, 2]
+    plain = lp.LambdaRank(measure).gradients(scores, labels, [5])
+    for noise in (0.0, 1e-9):
+        np.testing.assert_array_equal(
+            lp.LambdaRank(measure, noise=noise, samples=3).gradients(scores, labels, [5]), plain
+        )
+    orders = list(itertools.permutations(range(5)))
+    expected = np.mean([force(measure, scores, labels, order) for order in orders], axis=0)
+    mean, error = drawn(measure, scores, labels, noise=1e6)
+    assert np.all(np.abs(mean - expected) <= 4.5 * error + 2e-6)
+
+
+def test_noise_is_what_it_says():
+    scores, offsets = np.random.default_rng(0).normal(size=60_000), np.arange(0, 60_001, 30)
+    for kind, distribution in KINDS.items():
+        noisy = np.empty(60_000)
+        draw = (np.arange(2000, dtype=np.uint32), 0, 0, 1.0)
+        noise_kernel(kind)(scores, draw, offsets, 0, 2000, noisy)
+        found = noisy - scores
+        assert scipy.stats.kstest(found, distribution.cdf).pvalue > 1e-3
+        for lag in (1, 30):
+            assert abs(np.corrcoef(found[:-lag], found[lag:])[0, 1]) < 0.02
+        other = np.empty(60_000)
+        noise_kernel(kind)(scores, (*draw[:2], 1, 1.0), offsets, 0, 2000, other)  # the next sample
+        assert abs(np.corrcoef(found, other - scores)[0, 1]) < 0.02
+
+
+DATA = lp.data.cubic(queries=60, documents=15, features=6, noise=0.3)
+
+
+def options():
+    yield {"measure": "ndcg"}
+    yield {"measure": "map@5", "normalize": "log"}
+    yield {"measure": "mrr", "cost": lp.Sigmoid(0.5), "samples": 2}
+    yield {"measure": "ndcg", "construction": "spring_smooth"}
+    yield {
+        "measure": "err@10(max_label=4)",
+        "construction": lp.constructions.LocalCost(window=3),
+        "noise_kind": "normal",
+    }
+    yield {"measure": "ndcg@10", "neighbours": 1, "samples": 4}
+    yield {"measure": lp.custom("top3", lambda labels: labels[:3].sum(), k=3)}
+    yield {"measure": "bpref", "labels": np.where(np.arange(len(DATA.labels)) % 5, DATA.labels, np.nan)}
+
+
+@pytest.mark.parametrize("given", list(options()), ids=lambda given: str(given["measure"]))
+def test_what_holds_for_every_kind_of_objective(given):
+    objective = lp.LambdaRank(noise=0.7, seed=3, **given)
+    random = np.random.default_rng(0)
+    scores = random.normal(size=len(DATA.labels)).astype(np.float32)
+    gradient, hessian = objective.gradients(scores, DATA.labels, DATA.group)
+    assert np.all(hessian > 0)
+    totals = np.add.reduceat(gradient.astype(float), np.cumsum(DATA.group) - DATA.group)
+    np.testing.assert_allclose(totals, 0.0, atol=1e-5 * np.abs(gradient).max())
+    np.testing.assert_array_equal(objective.gradients(scores, DATA.labels, DATA.group, iteration=9)[0], gradient)
+    for threads in (1, 2, 3):
+        lp.set_num_threads(threads)
+        np.testing.assert_array_equal(objective.gradients(scores, DATA.labels, DATA.group), (gradient, hessian))
+    lp.set_num_threads(None)
+    for change in ({"seed": 4}, {"noise": 0.8}):
+        other = lp.LambdaRank(**{"noise": 0.7, "seed": 3, **given, **change})
+        assert np.any(other.gradients(scores, DATA.labels, DATA.group)[0] != gradient)
+    # A query's draws are its own: the same in any company, as on any part of a cluster.
+    half = np.cumsum(DATA.group)[29]
+    if given.get("labels") is None:
+        alone = objective.gradients(scores[half:], DATA.labels[half:], DATA.group[30:])[0]
+        np.testing.assert_array_equal(alone, gradient[half:])
+    weighted = objective.gradients(scores, DATA.labels, DATA.group, np.full(len(DATA.group), 2.0))[0]
+    if objective.normalize != "std":
+        np.testing.assert_allclose(weighted, 2 * gradient, rtol=1e-5)
+
+
+def test_tiers_weights_and_sums_smooth_too():
+    random = np.random.default_rng(0)
+    scores, clicks = random.normal(size=len(DATA.labels)), random.random(len(DATA.labels)).round(1)
+    tiers = [lp.LambdaRank("ndcg", noise=1.0), lp.LambdaRank("cndcg@5", labels=clicks, noise=0.5, ignore_zero=True)]
+    graded = lp.Graded(tiers, weights=[0.7, 0.3])
+    a, b = graded.gradients(scores, DATA.labels, DATA.group)[0], tiers[0].gradients(scores, DATA.labels, DATA.group)[0]
+    assert np.abs(a - 0.7 * b).max() > 0
+    mixed = lp.Mixture([(0.7, tiers[0]), (0.3, lp.LambdaRank("map"))]).gradients(scores, DATA.labels, DATA.group)[0]
+    plain = lp.LambdaRank("map").gradients(scores, DATA.labels, DATA.group)[0]
+    np.testing.assert_allclose(mixed, 0.7 * b + 0.3 * plain, atol=1e-6)
+    weight = random.random(len(DATA.labels))
+    weighted = tiers[0].gradients(scores, DATA.labels, DATA.group, weight)[0]
+    assert np.any(weighted != b)
+    np.testing.assert_allclose(weighted.sum(), 0.0, atol=1e-4)
+
+
+def test_the_order_of_rows_changes_the_draws_and_not_their_distribution():
+    scores, labels = np.array([0.5, 0.0, -0.7, 0.2]), np.array([0, 3, 1, 0])
+    turned = [2, 0, 3, 1]
+    mean, error = drawn("map", scores, labels, noise=1.0)
+    other, more = drawn("map", scores[turned], labels[turned], noise=1.0)
+    assert np.all(np.abs(other - mean[turned]) <= 4.5 * np.hypot(error[turned], more) + 2e-6)
+
+
+def test_long_lists_are_ranked_alike():
+    # Up to a length by counting, beyond it by sorting, with a cut-off by picking the first.
+    random = np.random.default_rng(0)
+    for n in (256, 257, 700):
+        scores, labels = random.normal(size=n), random.integers(0, 4, n)
+        for measure in ("ndcg", "ndcg@10"):
+            found = lp.LambdaRank(measure, noise=1.0).gradients(scores, labels, [n])[0]
+            noisy = np.empty(n)
+            states = np.empty(1, np.uint32)
+            label_hash_kernel()(labels.astype(float), np.array([0, n]), states)
+            noise_kernel("logistic")(scores, (states, 0, 0, 1.0), np.array([0, n]), 0, 1, noisy)
+            expected = force(measure, scores, labels, np.argsort(-noisy, kind="stable").tolist())
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("host", ["lightgbm", "xgboost"])
+def test_trainings_continue_and_noise_may_follow_a_schedule(host):
+    def train(objective, rounds, before=None, threads=1):
+        if host == "lightgbm":
+            parameters = {"objective": objective, "verbose": -1, "num_threads": threads, "num_leaves": 7}
+            data = lgb.Dataset(DATA.X, DATA.labels, group=DATA.group, free_raw_data=False)
+            return lgb.train(parameters, data, rounds, init_model=before)
+        parameters = {"nthread": threads, "max_depth": 3, "base_score": 0.0}
+        data = xgb.DMatrix(DATA.X, DATA.labels, qid=DATA.qid)
+        return xgb.train(parameters, data, rounds, obj=objective, xgb_model=before)
+
+    def predicted(model):
+        return model.predict(DATA.X if host == "lightgbm" else xgb.DMatrix(DATA.X))
+
+    falling = lp.LambdaRank("ndcg@5", noise=lp.cosine(1.0, 0.0, 10), normalize="log")
+    whole = train(falling, 12)
+    np.testing.assert_array_equal(predicted(train(falling, 6, train(falling, 6))), predicted(whole))
+    np.testing.assert_array_equal(
+        predicted(train(pickle.loads(pickle.dumps(falling)), 12, threads=2)), predicted(whole)
+    )
+    assert falling.at(10).noise == 0.0
+    plain = lp.evaluate("ndcg@5", DATA.labels, np.zeros(len(DATA.labels)), DATA.group)["ndcg@5"]
+    assert lp.evaluate("ndcg@5", DATA.labels, predicted(whole), DATA.group)["ndcg@5"] > plain + 0.1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"noise": -1}, "noise: expected a finite number from 0 on, or a schedule such as"),
+        ({"noise": math.inf}, "noise: expected a finite number"),
+        ({"noise": math.nan}, "noise: expected a finite number"),
+        ({"noise": "1"}, "noise: expected a finite number"),
+        ({"noise": 1, "samples": 0}, "samples: expected an integer >= 1, got 0"),
+        ({"noise": 1, "samples": 1.5}, "samples: expected an integer >= 1"),
+        ({"noise": 1, "neighbours": 0}, "neighbours: expected an integer >= 1, or None"),
+        ({"neighbours": 1}, "neighbours: expected noise= beside it"),
+        ({"noise": 1, "seed": -1}, "seed: expected an integer >= 0"),
+        ({"noise": 1, "noise_kind": "gumbel"}, "noise_kind: expected 'logistic' or 'normal', got 'gumbel'"),
+        ({"noise": 1, "construction": "discrete_bounded"}, "has no pair cost, so noise= cannot smooth it"),
+        ({"noise": lp.on_plateau("ndcg")}, "noise: lp.on_plateau moves a mixture's weights"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, message):
+    with pytest.raises(lp.LambdaplugError, match=message):
+        lp.LambdaRank("map", **options)
+
+
+def test_a_schedule_that_falls_below_zero_is_refused():
+    objective = lp.LambdaRank("map", noise=lambda m: 1.0 - m)
+    with pytest.raises(lp.LambdaplugError, match="noise is -2 at iteration 3; it must be >= 0"):
+        objective.gradients([0.0, 1.0], [0, 1], [2], iteration=3)
+
+
+def test_it_prints_as_it_was_made():
+    text = "LambdaRank('map', noise=0.5, samples=2, noise_kind='normal', neighbours=3, seed=7)"
+    objective = lp.LambdaRank("map", noise=0.5, samples=2, noise_kind="normal", neighbours=3, seed=7)
+    assert repr(objective) == text
+    assert eval(f"lp.{text}") == objective
