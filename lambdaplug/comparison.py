@@ -286,22 +286,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
 # --- many systems, many measures ---------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, repr=False)
 class Leaderboard:
     """Means of systems (rows) by measures (columns), the best marked, and which differ significantly."""
 
-    def __init__(
-        self,
-        means: dict[str, dict[str, float]],
-        comparisons: dict[str, dict[str, Comparison]],
-        baseline: str | None,
-        test: Test,
-        level: float,
-    ) -> None:
-        self.means = means  #: by measure, then by system
-        self.comparisons = comparisons  #: by measure, then by system: against the baseline, or the column's best
-        self.baseline = baseline
-        self.test = test
-        self.level = level
+    means: dict[str, dict[str, float]]  #: by measure, then by system
+    comparisons: dict[str, dict[str, Comparison]]  #: by measure, then by system: against the baseline, or the best
+    baseline: str | None
+    test: Test
+    level: float
 
     def p_value(self, measure: str, system: str) -> float:
         """After Holm's correction; NaN for the system that the others of this measure are compared with."""

@@ -42,7 +42,7 @@ def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this 
     convention: Convention | None = None,
     frame: bool = False,
 ) -> Any:
-    """The mean over queries of each measure, by its text; with ``per_query`` one value a query.
+    """The mean over queries of each measure, by its text; with ``per_query`` one value per query.
 
     ``empty`` is what a query counts where a measure is undefined (nothing relevant, no documents): left out
     (``"skip"``), ``0`` as trec_eval has it, or ``1`` as LightGBM and XGBoost have it. A query left out is NaN in the
@@ -55,7 +55,7 @@ def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this 
     two ranks and 1/log2(rank) from there on, NDCG@k of a list shorter than k is 0, and so is every undefined query. Its
     MeanNDCG is the measure of that name.
 
-    ``frame`` returns a pandas DataFrame instead, one row a query, one column a measure.
+    ``frame`` returns a pandas DataFrame instead, one row per query, one column per measure.
 
     >>> evaluate(["ndcg@10", "mrr"], labels=[0, 1, 1, 0], scores=[2, 1, 4, 3], group=[2, 2])
     {'ndcg@10': 0.8154648767857288, 'mrr': 0.75}
@@ -127,7 +127,7 @@ def per_query_values(
     ties: Ties = "stable",
     convention: Convention | None = None,
 ) -> list[Array]:
-    """One array a measure, one value a query, ranked once for all of them."""
+    """One array per measure, one value per query, ranked once for all of them."""
     check_ties(ties)
     if convention not in (None, "letor"):
         raise LambdaplugError(f"convention: expected 'letor' or None, got {convention!r}.")
@@ -140,7 +140,7 @@ def per_query_values(
         raise LambdaplugError(f"empty: expected 'skip', 0 or 1, got {empty!r}.")
     ranked = vector(scores, "scores")
     if len(ranked) != len(queries.labels):
-        raise LambdaplugError(f"scores: expected one a row ({len(queries.labels)}), got {len(ranked)}.")
+        raise LambdaplugError(f"scores: expected one per row ({len(queries.labels)}), got {len(ranked)}.")
     threads = get_num_threads(threads)
     queries.begin()
     order = queries.rank(ranked, threads)
@@ -299,7 +299,7 @@ def metric(
     yours reports the value under another name. Where it cannot know whether higher is better (the value was changed) it
     warns. What reaches ``EarlyStopping`` without ``lp.metric``, as from ``lp.evaluate``, needs ``maximize=True``.
     Weights do not enter: a metric is the plain mean over queries.
-    ``labels`` measures by another source than the evaluated data set's labels, such as clicks: one value a row of it.
+    ``labels`` measures by another source than the evaluated data set's labels, such as clicks: one value per row of it.
     ``ties`` is how equal scores stand, as in :func:`evaluate`.
     Metrics add up: ``lp.metric("ndcg@3") + lp.metric("cndcg@3", labels=clicks)``.
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from .errors import LambdaplugError
 from .kernels import Team, rank_kernel, run_tasks, top_kernel
 from .rows import levels, row_order
+from .values import Value
 
 __all__ = ["Column", "Labels", "Queries", "Task", "as_labels", "group_sizes"]
 
@@ -36,32 +37,24 @@ class Task(NamedTuple):
     parts: int = 1
 
 
-class Labels:
-    """One value a row from another source than the data set's labels: a copy that never changes, equal by content."""
+class Labels(Value):
+    """One value per row from another source than the data set's labels: a copy that never changes, equal by content."""
 
-    __slots__ = ("digest", "values")
+    values: Array
+    digest: bytes
 
     def __init__(self, values: npt.ArrayLike) -> None:
-        self.values: Array = vector(values, "labels=").copy()
-        if np.isinf(self.values).any():
+        own = vector(values, "labels=").copy()
+        if np.isinf(own).any():
             raise LambdaplugError("labels=: expected finite numbers (or NaN for no label), got an infinite one.")
-        self.values.setflags(write=False)
-        self.digest = hashlib.blake2b(self.values.tobytes(), digest_size=16).digest()
+        own.setflags(write=False)
+        self._set(values=own, digest=hashlib.blake2b(own.tobytes(), digest_size=16).digest())
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Labels) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
+    def _content(self) -> tuple[Any, ...]:
+        return (self.digest,)
 
     def __len__(self) -> int:
         return len(self.values)
-
-    def __copy__(self) -> "Labels":
-        return self
-
-    def __deepcopy__(self, memo: object) -> "Labels":
-        return self
 
     def __reduce__(self) -> Any:
         return Labels, (self.values,)
@@ -73,7 +66,7 @@ class Labels:
         """The values of these rows."""
         if len(self) != queries.total_rows:
             raise LambdaplugError(
-                f"labels=: expected one value a row of the data set ({queries.total_rows}), got {len(self)}. "
+                f"labels=: expected one value per row of the data set ({queries.total_rows}), got {len(self)}. "
                 "They follow the rows into LightGBM's subsets and folds; a slice of an XGBoost DMatrix does not say "
                 "which rows it holds, so give its objective labels of its own."
             )
@@ -81,9 +74,9 @@ class Labels:
 
 
 class Column(Labels):
-    """One value a row, spread over a cluster as the rows are: a name there, under which each worker finds its share."""
+    """One value per row, spread over a cluster as the rows are: a name there, under which each worker finds its share."""
 
-    __slots__ = ("collection",)
+    collection: Any  # Dask's; None after a pickle: the rows are not here
 
     def __init__(self, collection: Any, name: str | None = None) -> None:
         if name is None:
@@ -91,9 +84,7 @@ class Column(Labels):
             while isinstance(key, list):
                 key = key[0]
             name = str(key[0])
-        self.collection = collection  # Dask's; None after a pickle: the rows are not here
-        self.values = np.empty(0)
-        self.digest = name.encode()
+        self._set(collection=collection, values=np.empty(0), digest=name.encode())
 
     @property
     def name(self) -> str:
@@ -173,14 +164,14 @@ class Queries:
 
     @classmethod
     def weighted(cls, labels: npt.ArrayLike, group: npt.ArrayLike | None, weight: npt.ArrayLike | None) -> "Queries":
-        """With weights a query or a document, told apart by their number."""
+        """With weights per query or per document, told apart by their number."""
         if weight is None:
             return cls(labels, group)
         weights = vector(weight, "weight")
         rows, queries = len(vector(labels, "labels")), len(group_sizes(group))
         if rows == queries == len(weights):
             raise LambdaplugError(
-                f"weight: {len(weights)} values could be one a query or one a document, as there are as many of both. "
+                f"weight: {len(weights)} values could be one per query or one per document, as there are as many of both. "
                 "Multiply the gradients yourself, or leave out the weights."
             )
         if len(weights) == queries:
@@ -188,7 +179,7 @@ class Queries:
         if len(weights) == rows:
             return cls(labels, group, document_weight=weights)
         raise LambdaplugError(
-            f"weight: expected one value a query ({queries}) or one a document ({rows}), got {len(weights)}."
+            f"weight: expected one value per query ({queries}) or one per document ({rows}), got {len(weights)}."
         )
 
     def __len__(self) -> int:
@@ -347,7 +338,7 @@ def _offsets(group: npt.ArrayLike | None, rows: int) -> npt.NDArray[np.int64]:
     sizes = group_sizes(group)
     if sizes.sum() != rows:
         hint = (
-            " It has one value a row: are these query ids? Sizes are np.unique(ids, return_counts=True)[1] for sorted ids."
+            " It has one value per row: are these query ids? Sizes are np.unique(ids, return_counts=True)[1] for sorted ids."
             if len(sizes) == rows
             else ""
         )
@@ -364,7 +355,7 @@ def _weight(weight: npt.ArrayLike | None, expected: int, unit: str) -> Array | N
         return None
     values = vector(weight, "weight")
     if len(values) != expected:
-        raise LambdaplugError(f"weight: expected one value a {unit} ({expected}), got {len(values)}.")
+        raise LambdaplugError(f"weight: expected one value per {unit} ({expected}), got {len(values)}.")
     if not (np.isfinite(values).all() and (values >= 0).all()):
         raise LambdaplugError("weight: expected finite numbers that are not negative.")
     return values

@@ -17,7 +17,6 @@ __all__ = [
     "Moment",
     "Number",
     "OnPlateau",
-    "Schedule",
     "at",
     "cosine",
     "exponential",
@@ -36,18 +35,6 @@ Memory: TypeAlias = dict[Hashable, Any]
 
 def clip(weight: float) -> float:
     return min(max(weight, 0.0), 1.0)
-
-
-class Schedule:
-    """Base of the schedules here; not needed for one's own."""
-
-    @property
-    def clipped(self) -> bool:
-        """Whether it is one of a weight, which never leaves [0, 1]."""
-        return False
-
-    def __call__(self, iteration: int) -> float:
-        raise NotImplementedError
 
 
 def is_constant(number: Number) -> bool:
@@ -98,19 +85,16 @@ def check(number: object, name: str, example: str = "lp.linear(0.1, 0.01)") -> N
 
 
 def is_clipped(number: Number) -> bool:
-    return isinstance(number, Schedule) and number.clipped
-
-
-class _Weight(Schedule):
-    """A schedule of a weight: what it returns goes through ``clip``."""
-
-    @property
-    def clipped(self) -> bool:
-        return True
+    """Whether it is a schedule of a weight, which never leaves [0, 1]."""
+    return (
+        any(map(is_clipped, number.schedules))
+        if isinstance(number, join)
+        else isinstance(number, (linear, exponential))
+    )
 
 
 @dataclass(frozen=True)
-class linear(_Weight):  # noqa: N801 -- a schedule is called like a function and printed like the call
+class linear:  # noqa: N801 -- a schedule is called like a function and printed like the call
     """w_m = start + m * rate, clipped to [0, 1].
 
     >>> [round(linear(0.1, 0.25)(m), 2) for m in (0, 1, 4)]
@@ -125,7 +109,7 @@ class linear(_Weight):  # noqa: N801 -- a schedule is called like a function and
 
 
 @dataclass(frozen=True)
-class exponential(_Weight):  # noqa: N801
+class exponential:  # noqa: N801
     """w_m = w_(m-1) + exp(-eta/m), w_0 = start, clipped to [0, 1]: slow for the first trees, then fast.
 
     >>> [round(exponential(0.1, 100)(m), 3) for m in (0, 20, 30, 60)]
@@ -145,7 +129,7 @@ class exponential(_Weight):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class cosine(Schedule):  # noqa: N801
+class cosine:  # noqa: N801
     """From start to end over so many rounds, along half a cosine, and end from then on.
 
     >>> [round(cosine(0.0, 1.0, 10)(m), 2) for m in (0, 5, 10, 20)]
@@ -165,7 +149,7 @@ class cosine(Schedule):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class step(Schedule):  # noqa: N801
+class step:  # noqa: N801
     """Piecewise constant: ``step({0: 0.1, 50: 0.5})`` is 0.1 for the first 50 trees, then 0.5.
 
     >>> [step({0: 0.1, 50: 0.5})(m) for m in (0, 49, 50)]
@@ -189,7 +173,7 @@ class step(Schedule):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class join(Schedule):  # noqa: N801
+class join:  # noqa: N801
     """One schedule after another: ``join([a, b], [100])`` is a for 100 trees, then b, which starts at its own 0.
 
     >>> join([linear(0.0, 0.1), 0.7], [3])(5)
@@ -210,10 +194,6 @@ class join(Schedule):  # noqa: N801
         object.__setattr__(self, "schedules", tuple(check(schedule, "join") for schedule in self.schedules))
         object.__setattr__(self, "boundaries", bounds)
 
-    @property
-    def clipped(self) -> bool:
-        return any(map(is_clipped, self.schedules))
-
     def __call__(self, iteration: int) -> float:
         passed = [0, *(boundary for boundary in self.boundaries if boundary <= iteration)]
         return at(self.schedules[len(passed) - 1], iteration - passed[-1])
@@ -223,7 +203,7 @@ class join(Schedule):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class OnPlateau(Schedule):
+class OnPlateau:
     """See :func:`on_plateau`."""
 
     metric: Measure

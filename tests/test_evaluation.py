@@ -302,7 +302,7 @@ def test_many_rows_and_threads_agree():
 def test_what_cannot_be_measured_is_refused():
     with pytest.raises(lp.LambdaplugError, match="scores: expected finite"):
         lp.evaluate("ndcg", [0, 1], [np.nan, 1], [2])
-    with pytest.raises(lp.LambdaplugError, match=r"scores: expected one a row \(2\), got 1"):
+    with pytest.raises(lp.LambdaplugError, match=r"scores: expected one per row \(2\), got 1"):
         lp.evaluate("ndcg", [0, 1], [1], [2])
     with pytest.raises(lp.LambdaplugError, match="name at least one measure"):
         lp.metric()
@@ -320,5 +320,5 @@ def test_a_metric_by_another_label_source():
     (found,) = lp.metric("cndcg@3", labels=clicks)(scores, made)
     expected = lp.evaluate("cndcg@3", np.nan_to_num(clicks), scores, data.group)["cndcg@3"]
     assert found == ("cndcg@3", pytest.approx(expected), True)
-    with pytest.raises(lp.LambdaplugError, match="one value a row of the data set"):
+    with pytest.raises(lp.LambdaplugError, match="one value per row of the data set"):
         lp.metric("cndcg@3", labels=clicks[1:])(scores, made)

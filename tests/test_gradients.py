@@ -189,9 +189,9 @@ def test_document_weights_multiply_the_pairs_force(name, spread):
 
 def test_weights_are_told_apart_by_their_number():
     objective = lp.LambdaRank("ndcg")
-    with pytest.raises(lp.LambdaplugError, match=r"one value a query \(1\) or one a document \(2\), got 3"):
+    with pytest.raises(lp.LambdaplugError, match=r"one value per query \(1\) or one per document \(2\), got 3"):
         objective.gradients([0, 1], [0, 1], [2], weight=[1, 2, 3])
-    with pytest.raises(lp.LambdaplugError, match="could be one a query or one a document"):
+    with pytest.raises(lp.LambdaplugError, match="could be one per query or one per document"):
         objective.gradients([0, 1], [0, 1], [2, 0], weight=[1, 2])
     with pytest.raises(lp.LambdaplugError, match="finite numbers that are not negative"):
         objective.gradients([0, 1], [0, 1], [2], weight=[-1])
@@ -248,7 +248,7 @@ def test_labels_of_another_source():
     np.testing.assert_array_equal(objective.gradients(scores, labels, group), expected)
     clicks[0] = 0.5  # the caller's array stays the caller's
     assert kept[1] == clicks[1]
-    with pytest.raises(lp.LambdaplugError, match=r"one value a row of the data set \(2\), got"):
+    with pytest.raises(lp.LambdaplugError, match=r"one value per row of the data set \(2\), got"):
         objective.gradients([0, 1], [0, 1], [2])
 
 

@@ -1392,7 +1392,7 @@ REFUSED = {
     ),
     "label 31": (lambda d: gradients(d, labels=spoiled(d.y, 31)), "exp2.* label of 31.*linear"),
     "label -1": (lambda d: gradients(d, labels=spoiled(d.y, -1)), "exp2.* label of -1.*linear"),
-    "weights of neither": (lambda d: gradients(d, weight=np.ones(7)), "weight: expected one value a query"),
+    "weights of neither": (lambda d: gradients(d, weight=np.ones(7)), "weight: expected one value per query"),
     "arrays": (lambda d: lp.LambdaRank("map")(d.scores(), d.y), "expected a data set.*got ndarray"),
     "arrays for a metric": (lambda d: lp.metric("map")(d.scores(), d.y), "expected a data set.*got ndarray"),
     "rows cut by lgb.cv": (cv_by_rows, "queries are cut in two.*query_folds"),
@@ -1426,7 +1426,7 @@ for _host in (LightGBM, XGBoost):
         ),
         f"{_host.name}, labels= too short": (
             lambda d, host=_host: trained(host, d, lp.LambdaRank("map", labels=d.y[1:])),
-            "labels=: expected one value a row",
+            "labels=: expected one value per row",
         ),
     }
 

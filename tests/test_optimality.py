@@ -314,7 +314,7 @@ def test_wrong_arguments_are_named(boosters):
     ]:
         with pytest.raises(lp.LambdaplugError, match=message):
             lp.local_optimality(booster, *part, "ndcg", progress=False, **arguments)
-    with pytest.raises(lp.LambdaplugError, match=r"one row a label \(840\), got 839"):
+    with pytest.raises(lp.LambdaplugError, match=r"one row per label \(840\), got 839"):
         lp.local_optimality(booster, DATA.X[1:], DATA.labels, DATA.group, "ndcg")
     with pytest.raises(lp.LambdaplugError, match="the features themselves"):
         lp.local_optimality(booster, lgb.Dataset(DATA.X), DATA.labels, DATA.group, "ndcg")

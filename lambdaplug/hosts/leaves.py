@@ -42,7 +42,7 @@ class Leaves(abc.ABC):
         """For the analyses, which know no host; rows of X are predicted a chunk at a time."""
         matrix = _sliceable(X)
         if matrix.shape[0] != rows:
-            raise LambdaplugError(f"X: expected one row a label ({rows}), got {matrix.shape[0]}.")
+            raise LambdaplugError(f"X: expected one row per label ({rows}), got {matrix.shape[0]}.")
 
         def read(first: int, last: int) -> tuple[Array, Places]:
             return self.read(matrix.iloc[first:last] if hasattr(matrix, "iloc") else matrix[first:last])

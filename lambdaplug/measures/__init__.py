@@ -14,9 +14,8 @@ from .base import Measure, Prepared
 from .cascade import ERR, MRR, RBP
 from .deltas import query_deltas, swap_deltas
 from .discounted import CNDCG, DCG, NDCG, MeanNDCG
-from .gains import gains_by
+from .gains import Array, Discount, Gain, gains_by
 from .pairs import BPref, Pairs
-from .parameters import Array, Discount, Gain
 from .relevance import MAP, WTA, Precision, Recall
 from .text import as_measure, as_measures, registered
 

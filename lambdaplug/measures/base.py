@@ -44,7 +44,7 @@ import numpy.typing as npt
 from ..errors import LambdaplugError
 from ..kernels import PairDelta, Prepared, norm_kernel
 from ..rows import ideal_order, levels
-from .parameters import CUTOFF, Array, checked, literal
+from .gains import CUTOFF, Array, checked, literal
 
 __all__ = ["REGISTRY", "Measure", "Prepared"]
 

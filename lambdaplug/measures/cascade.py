@@ -10,8 +10,7 @@ from ..errors import LambdaplugError
 from ..kernels import inlinable
 from .base import Measure
 from .discounted import Discounted, one
-from .gains import exp2, gains_by, max_label_of, reciprocal_ranks
-from .parameters import Array, Gain
+from .gains import Array, Gain, exp2, gains_by, max_label_of, reciprocal_ranks
 from .relevance import Relevance
 from .smooth import smooth_reciprocal_rank
 

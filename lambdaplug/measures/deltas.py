@@ -6,7 +6,7 @@ import numpy.typing as npt
 from ..kernels import CUT, FLOAT64_ROWS, MARK_ROWS, delta_kernel, swap_kernel
 from ..rows import row_order
 from .base import Measure, Prepared
-from .parameters import Array
+from .gains import Array
 from .text import as_measure
 
 __all__ = ["query_deltas", "swap_deltas"]

@@ -9,8 +9,7 @@ import numpy as np
 from ..errors import LambdaplugError
 from ..kernels import inlinable, sort_stretch
 from .base import Measure
-from .gains import discounts_by, gains_by
-from .parameters import Array, Discount, Gain
+from .gains import Array, Discount, Gain, discounts_by, gains_by
 from .smooth import smooth_log2, smooth_table
 
 __all__ = ["CNDCG", "DCG", "NDCG", "Discounted", "MeanNDCG", "one"]

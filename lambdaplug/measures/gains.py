@@ -1,11 +1,92 @@
-"""What labels and ranks are worth: gains by label, discounts by rank."""
+"""What labels and ranks are worth, and what else a measure takes: its parameters checked, and as text."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
+from ..checking import shown
 from ..errors import LambdaplugError
-from .parameters import Array, Discount, Gain, literal
 
-__all__ = ["discounts_by", "exp2", "gains_by", "max_label_of", "reciprocal_ranks"]
+__all__ = [
+    "CUTOFF",
+    "Array",
+    "Discount",
+    "Gain",
+    "checked",
+    "discounts_by",
+    "exp2",
+    "gains_by",
+    "literal",
+    "max_label_of",
+    "reciprocal_ranks",
+]
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Gain: TypeAlias = str | Sequence[float] | Callable[[float], float]
+Discount: TypeAlias = str | Sequence[float] | Callable[[int], float]
+
+
+def _is_cutoff(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**31
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max  # false for NaN, too
+
+
+def _is_series(value: object) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1 and value.dtype.kind in "buif" and bool(np.isfinite(value).all())
+    listed = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    return listed and all(_is_number(x.item() if isinstance(x, np.generic) else x) for x in value)  # type: ignore[attr-defined]
+
+
+def _is_gain(value: object) -> bool:
+    return value in ("exp2", "linear") if isinstance(value, str) else callable(value) or _is_series(value)
+
+
+def _is_discount(value: object) -> bool:
+    return value == "log2" if isinstance(value, str) else callable(value) or _is_series(value)
+
+
+CUTOFF = int | None
+
+# By the type that a parameter is declared with: what it may be, in words and in code. Parameters
+# of other types look after themselves.
+_KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    CUTOFF: ("an integer >= 1 (and < 2**31), or None for all ranks", lambda k: k is None or _is_cutoff(k)),
+    float: ("a finite number", _is_number),
+    float | None: ("a finite number, or None", lambda x: x is None or _is_number(x)),
+    bool: ("True or False", lambda value: isinstance(value, int) and value in (0, 1)),
+    Gain: ("'exp2', 'linear', a sequence of finite numbers or a callable", _is_gain),
+    Gain | None: (
+        "'exp2', 'linear', a sequence of finite numbers, a callable or None",
+        lambda x: x is None or _is_gain(x),
+    ),
+    Discount: ("'log2', a sequence of finite numbers or a callable", _is_discount),
+}
+
+
+def checked(measure: str, name: str, kind: Any, value: Any) -> Any:
+    """A parameter as a measure keeps it: Python's own numbers, a tuple for a sequence. Raises where it is not allowed."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    expected, admits = _KINDS.get(kind, ("", lambda _: True))
+    if not admits(value):
+        raise LambdaplugError(f"{measure}: {name} must be {expected}; got {shown(value)}.")
+    if not isinstance(value, str) and isinstance(value, (Sequence, np.ndarray)):
+        return tuple(float(x) for x in value)
+    return value
+
+
+def literal(value: object) -> str:
+    """A parameter as the measure's text has it; a callable has none that could be read back."""
+    if callable(value):
+        return f"<{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}>"
+    return repr(value).replace(" ", "")
 
 
 def exp2(labels: Array) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..kernels import inlinable
 from .base import Measure
-from .parameters import Array
+from .gains import Array
 from .relevance import Relevance
 
 __all__ = ["BPref", "Pairs"]

@@ -9,8 +9,7 @@ import numpy as np
 from ..errors import LambdaplugError
 from .base import Measure
 from .discounted import Discounted
-from .gains import reciprocal_ranks
-from .parameters import Array
+from .gains import Array, reciprocal_ranks
 from .smooth import smooth_average_precision
 
 __all__ = ["MAP", "WTA", "Precision", "Recall", "Relevance"]

@@ -48,7 +48,7 @@ class Approx(ValueObjective):
 
     Parameters
     ----------
-    measure: a measure or its name; one that has a form in positions (see ``smooth`` in measures.py).
+    measure: a measure or its name; one that has a form in positions (see ``smooth`` in measures/base.py).
     labels: another label source, one value a row in the data set's row order; default the data set's labels.
     alpha: steepness of the positions; a number, or a schedule that sharpens them while the model learns.
     beta: steepness in positions, of the cut-off and of AP's and RR's comparisons; a number or a schedule. A cut-off has
