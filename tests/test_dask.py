@@ -45,9 +45,13 @@ PARAMETERS = {
 
 @contextlib.contextmanager
 def cluster_of(count):
-    quiet = {"distributed.worker.memory.terminate": False}
+    settled = {  # rows stay where a test has put them
+        "distributed.worker.memory.terminate": False,
+        "distributed.scheduler.active-memory-manager.start": False,
+        "distributed.scheduler.work-stealing": False,
+    }
     with (
-        dask.config.set(quiet),
+        dask.config.set(settled),
         LocalCluster(
             n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
         ) as cluster,
