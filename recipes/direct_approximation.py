@@ -104,6 +104,34 @@ def interval(a, b):
     return float(d.mean()), float(low), float(high)
 
 
+def figures(axes, part, rounds):
+    """Figures 1-3: how far the surrogate is from the measure as a model grows."""
+    shown = {
+        "AP, beta 10 (Figure 1)": [("map", {"alpha": alpha, "beta": 10}) for alpha in (10, 50, 100)],
+        "AP, alpha 100 (Figure 2)": [("map", {"alpha": 100, "beta": beta}) for beta in (1, 10, 100)],
+        "NDCG (Figure 3)": [("ndcg", {"alpha": alpha}) for alpha in (10, 50, 300)],
+    }
+    last = {}
+    for axis, (title, settings) in zip(axes, tqdm(shown.items(), desc="figures", disable=None), strict=False):
+        for measure, setting in settings:
+            label = label_of(setting)
+            objective = lp.Approx(measure, **setting, **STEPS)
+            errors = approximation_error(objective, part, rounds, max(1, rounds // 20))
+            axis.plot(errors, label=label)
+            last[measure.upper(), label] = [errors.iloc[0], errors.iloc[len(errors) // 2], errors.iloc[-1]]
+        axis.set(title=f"|surrogate - measure|, {title}", xlabel="trees")
+        axis.legend(fontsize="small")
+    print(
+        "Approximation error on the training queries of fold 1 (Figures 1-3), after a twentieth, half and all of the trees:"
+    )
+    print(pd.DataFrame(last, index=["1/20", "1/2", "all"]).T.round(4).to_string())
+
+    for title, settings in shown.items():
+        ends = [last[measure.upper(), label_of(setting)][-1] for measure, setting in settings]
+        falls = "falls" if all(a > b for a, b in itertools.pairwise(ends)) else "does NOT always fall"
+        print(f"{title}: the error {falls} as the sigmoid sharpens; at most {max(ends):.4f} at the end")
+
+
 def main():
     parser = common.arguments(
         __doc__,
@@ -122,33 +150,9 @@ def main():
         parts = lp.data.cubic(size[0], documents=size[1], features=size[2], noise=0.5).split(*[0.2] * 5)
     splits = list(folds(parts))[: 1 if options.quick else 5]
 
-    # Figures 1-3, on the first fold.
-    figures = {
-        "AP, beta 10 (Figure 1)": [("map", {"alpha": alpha, "beta": 10}) for alpha in (10, 50, 100)],
-        "AP, alpha 100 (Figure 2)": [("map", {"alpha": 100, "beta": beta}) for beta in (1, 10, 100)],
-        "NDCG (Figure 3)": [("ndcg", {"alpha": alpha}) for alpha in (10, 50, 300)],
-    }
     figure, axes = plt.subplots(1, 4, figsize=(18, 4))
-    last = {}
-    for axis, (title, settings) in zip(axes, tqdm(figures.items(), desc="figures", disable=None), strict=False):
-        for measure, setting in settings:
-            label = label_of(setting)
-            objective = lp.Approx(measure, **setting, **STEPS)
-            errors = approximation_error(objective, splits[0][0], rounds, max(1, rounds // 20))
-            axis.plot(errors, label=label)
-            last[measure.upper(), label] = [errors.iloc[0], errors.iloc[len(errors) // 2], errors.iloc[-1]]
-        axis.set(title=f"|surrogate - measure|, {title}", xlabel="trees")
-        axis.legend(fontsize="small")
     print(f"{sum(len(part.group) for part in parts)} queries in five parts, {path or 'generated'}; {rounds} trees")
-    print(
-        "Approximation error on the training queries of fold 1 (Figures 1-3), after a twentieth, half and all of the trees:"
-    )
-    print(pd.DataFrame(last, index=["1/20", "1/2", "all"]).T.round(4).to_string())
-
-    for title, settings in figures.items():
-        ends = [last[measure.upper(), label_of(setting)][-1] for measure, setting in settings]
-        falls = "falls" if all(a > b for a, b in itertools.pairwise(ends)) else "does NOT always fall"
-        print(f"{title}: the error {falls} as the sigmoid sharpens; at most {max(ends):.4f} at the end")
+    figures(axes, splits[0][0], rounds)
 
     # Tables 2 and 3: every model measured by both.
     contest = candidates(options.quick)

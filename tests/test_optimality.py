@@ -15,7 +15,7 @@ from scipy import sparse, stats
 
 import lambdaplug as lp
 from lambdaplug.analysis import Landscape, LeafModel, examine, landscape
-from lambdaplug.analysis.optimality import confidence_of, directions_for
+from lambdaplug.analysis.optimality import Rules, confidence_of, directions_for
 from lambdaplug.hosts.leaves import leaves_of
 from lambdaplug.queries import Queries
 
@@ -264,7 +264,7 @@ def test_a_known_optimum_is_one_and_a_known_slope_is_none():
     # One tie: half of the directions break it the right way; significant in a single query it never is.
     tied = [2.0, 2.0, 0.0]
     for rule, optimum in (("strict", False), ("significant", True)):
-        report = examine(simple(tied, [0, 1, 0], [3]), 50, (0.01,), rule=rule, progress=False)
+        report = examine(simple(tied, [0, 1, 0], [3]), 50, (0.01,), rules=Rules(rule), progress=False)
         assert report.optimum is optimum
         assert 10 < (report.trial.change > 0).sum() < 40
     assert report.best_improvement == pytest.approx(1 - 1 / math.log2(3))
@@ -274,7 +274,7 @@ def test_significance_is_the_paired_t_test_with_bonferroni_s_correction():
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 3, size=400)
     start = 0.3 * rng.normal(size=400) - labels
-    report = examine(simple(start, labels, [10] * 40), 30, (0.1, 1.0), progress=False, level=0.05)
+    report = examine(simple(start, labels, [10] * 40), 30, (0.1, 1.0), progress=False, rules=Rules(level=0.05))
     for number in range(30):
         for index, step in enumerate((0.1, 1.0)):
             moved = start + step * report.norm * report.direction(number)

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,21 @@ from ..queries import Array
 from .curves import Curves
 from .landscape import Landscape, Trial, progress_bar, unit_directions
 
-__all__ = ["SINGLE_STEPS", "STEPS", "Optimality", "Rule", "confidence_of", "directions_for", "examine"]
+__all__ = ["SINGLE_STEPS", "STEPS", "Optimality", "Rule", "Rules", "confidence_of", "directions_for", "examine"]
 
 Rule = Literal["significant", "strict"]
 
 STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # times the norm of all weights
 SINGLE_STEPS = (-2.0, -1.0, -0.5, -0.1, 0.1, 0.5, 1.0, 2.0)  # times the root mean square of a weight
 TOLERANCE = 1e-12  # the same values summed in another order are no improvement
+
+
+class Rules(NamedTuple):
+    """What an improvement is, and of how many directions; see ``lp.local_optimality``."""
+
+    rule: Rule = "significant"
+    level: float = 0.01
+    share: float = 0.01
 
 
 def directions_for(share: float = 0.01, confidence: float = 0.99) -> int:
@@ -252,16 +260,14 @@ def examine(
     steps: Sequence[float] = STEPS,
     seed: int = 0,
     progress: bool = True,
-    rule: Rule = "significant",
-    level: float = 0.01,
-    share: float = 0.01,
+    rules: Rules = Rules(),  # noqa: B008 -- it never changes
     single_weights: int = 100,
     single_steps: Sequence[float] = SINGLE_STEPS,
     shown: int = 4,
 ) -> Optimality:
     """The certificate for the weights of a landscape's model; see ``lp.local_optimality`` for what it means."""
     started = time.perf_counter()
-    _check(directions, steps, share, rule, level, single_weights)
+    _check(directions, steps, rules, single_weights)
     weights = landscape.model.weights
     norm = float(np.sqrt(np.square(weights).sum()))
     if norm == 0.0:
@@ -294,21 +300,14 @@ def examine(
         uphill = norm * landscape.lambda_direction()[:, None]
         guided = landscape.along(lambda _first, _last: uphill, int(uphill.any()), forward.tolist(), tick=tick)
         single = landscape.along(one_each, len(chosen), alone.tolist(), tick=tick)
+    found: dict[str, Any] = {"trial": trial, "single": single, "guided": guided}
+    asked: dict[str, Any] = {"steps": forward, "single_steps": alone, "single_weights": chosen, "seed": seed}
     return Optimality(
         measure=str(landscape.measure),
-        trial=trial,
-        steps=forward,
-        single=single,
-        single_steps=alone,
-        single_weights=chosen,
-        guided=guided,
         weights=size,
         norm=norm,
         curves=_curves(trial, back, forward, numbers, best),
-        share=share,
-        rule=rule,
-        level=level,
-        seed=seed,
+        **{**found, **asked, **rules._asdict()},
         seconds=time.perf_counter() - started,
     )
 
@@ -328,7 +327,8 @@ def _curves(trial: Trial, back: Trial, steps: Array, numbers: list[int], best: i
     return Curves(np.concatenate([-steps[::-1], [0.0], steps]), rows, over="step")
 
 
-def _check(directions: int, steps: Sequence[float], share: float, rule: str, level: float, single_weights: int) -> None:
+def _check(directions: int, steps: Sequence[float], rules: Rules, single_weights: int) -> None:
+    rule, level, share = rules
     integer(directions, "directions")
     values = np.asarray(steps, dtype=np.float64)
     if values.ndim != 1 or not values.size or not (np.isfinite(values).all() and (values > 0).all()):

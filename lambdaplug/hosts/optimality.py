@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..analysis import Landscape, Optimality, climb, examine
 from ..analysis.landscape import progress_bar
-from ..analysis.optimality import SINGLE_STEPS, STEPS, Rule
+from ..analysis.optimality import SINGLE_STEPS, STEPS, Rule, Rules
 from ..analysis.polishing import POLISH_STEPS
 from ..errors import LambdaplugError
 from ..evaluation import mean, per_query_values
@@ -60,8 +60,8 @@ def local_optimality(
     leaves = leaves_of(booster)
     queries = Queries(labels, group)
     landscape = Landscape(leaves.model(X, len(queries.labels)), queries, measure, threads)
-    rules = rule, level, share
-    return examine(landscape, directions, steps, seed, progress, *rules, single_weights, single_steps, shown)
+    rules = Rules(rule, level, share)
+    return examine(landscape, directions, steps, seed, progress, rules, single_weights, single_steps, shown)
 
 
 def polish(

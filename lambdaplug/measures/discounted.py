@@ -119,10 +119,7 @@ class NDCG(DCG):
 
     K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
 
-    Parameters
-    ----------
-    k, gain, discount :
-        As for DCG.
+    ``k``, ``gain`` and ``discount`` are those of :class:`DCG`.
 
     >>> import lambdaplug as lp
     >>> lp.evaluate("ndcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
@@ -163,10 +160,7 @@ class MeanNDCG(DCG):
 
     T. Qin, T.-Y. Liu (2013), "Introducing LETOR 4.0 datasets", arXiv:1306.2597.
 
-    Parameters
-    ----------
-    k, gain, discount :
-        As for DCG.
+    ``k``, ``gain`` and ``discount`` are those of :class:`DCG`.
 
     >>> import lambdaplug as lp
     >>> lp.evaluate("meanndcg", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])

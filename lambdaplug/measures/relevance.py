@@ -50,10 +50,7 @@ class Precision(_TopK):
 
     C. J. van Rijsbergen (1979), "Information Retrieval", second edition, chapter 7.
 
-    Parameters
-    ----------
-    k, relevant : int, float
-        As for MAP; k must be given.
+    ``k``, which must be given, and ``relevant`` are those of :class:`MAP`.
 
     >>> import lambdaplug as lp
     >>> lp.evaluate("p@2", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
@@ -73,10 +70,7 @@ class Recall(_TopK):
 
     C. Cleverdon (1967), "The Cranfield tests on index language devices", Aslib Proceedings 19(6).
 
-    Parameters
-    ----------
-    k, relevant : int, float
-        As for MAP; k must be given.
+    ``k``, which must be given, and ``relevant`` are those of :class:`MAP`.
 
     >>> import lambdaplug as lp
     >>> lp.evaluate(lp.Recall(k=2, relevant=2), labels=[1, 2, 3], scores=[3, 2, 1], group=[3])
@@ -96,10 +90,7 @@ class WTA(Relevance, Discounted):
 
     C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS.
 
-    Parameters
-    ----------
-    relevant : float
-        Documents with a label >= this are relevant.
+    ``relevant`` is that of :class:`MAP`.
 
     >>> import lambdaplug as lp
     >>> lp.evaluate("wta", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])

@@ -8,7 +8,7 @@ its zero hessians, and its way with weights.
 import functools
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,14 @@ class BuiltIn(Objective):
     @property
     def divisible(self) -> bool:
         return False  # float32 sums have an order
+
+    def _called(self, preset: str, said: list[str], **usual: Any) -> str:
+        """As it would be made: what is not as usual."""
+        for name, value in usual.items():
+            own = getattr(self, name)
+            if own != value:
+                said = [*said, f"{name}={own:g}" if isinstance(own, float) else f"{name}={own!r}"]
+        return f"{preset}({', '.join(said)})"
 
     def scales(self, queries: Queries) -> Array | None:  # noqa: ARG002
         """One per query, 0 where every force is; None: even equal labels have gradients."""
@@ -125,11 +133,7 @@ class Lambdarank(BuiltIn):
         self._set(sigmoid=positive(sigmoid, "sigmoid"), label_gain=gains)
 
     def __repr__(self) -> str:
-        said = [f"truncation_level={self.truncation_level}"] if self.truncation_level != 30 else []
-        said += [] if self.norm else ["norm=False"]
-        said += [f"sigmoid={self.sigmoid:g}"] if self.sigmoid != 1.0 else []
-        said += [f"label_gain={self.label_gain}"] if self.label_gain is not None else []
-        return f"presets.lightgbm({', '.join(said)})"
+        return self._called("presets.lightgbm", [], truncation_level=30, norm=True, sigmoid=1.0, label_gain=None)
 
     @property
     def cutoff(self) -> int | None:
@@ -252,13 +256,9 @@ class RankPairs(BuiltIn):
         return self.num_pair_per_sample
 
     def __repr__(self) -> str:
-        said = [repr(self.objective)]
-        said += [f"pair_method={self.pair_method!r}"] if self.pair_method != "topk" else []
-        said += [f"num_pair_per_sample={self.pairs}"] if self.pairs != METHODS[self.pair_method] else []
-        said += [
-            f"{name}=False" for name in ("normalization", "score_normalization", "exp_gain") if not getattr(self, name)
-        ]
-        return f"presets.xgboost({', '.join(said)})"
+        usual = {"pair_method": "topk", "num_pair_per_sample": METHODS[self.pair_method]}
+        flags = dict.fromkeys(("normalization", "score_normalization", "exp_gain"), True)
+        return self._called("presets.xgboost", [repr(self.objective)], **usual, **flags)
 
     @property
     def cutoff(self) -> int | None:
