@@ -190,13 +190,13 @@ def calls(objective, X, labels, group, scores, threads=1):
     return call
 
 
-def race(contenders, repeats, title):
-    """Each contender's fastest round; they take turns."""
-    best = dict.fromkeys(contenders, np.inf)
+def race(contenders, repeats, title, of=min):
+    """Each contender's fastest round, or another figure of all its rounds; they take turns."""
+    times = {name: [] for name in contenders}
     for _ in progress(range(repeats), title):
         for name, run in contenders.items():
-            best[name] = min(best[name], run())
-    return best
+            times[name].append(run())
+    return {name: of(rounds) for name, rounds in times.items()}
 
 
 # --- sections -----------------------------------------------------------------------------------------------------
@@ -234,6 +234,7 @@ def objective(size):
         mine = alone[threads, host if host != "CatBoost" else "LightGBM", measure]
         said = f"{work} / {host} {peer.partition(';')[0]}" + (", two threads" if threads > 1 else "")
         results.append(ratio(said, mine, alone[threads, host, peer, pairs], goal if threads == 1 else None))
+    results += [*smoothed(size), *parts(size)]
     if len(THREADS) == 1:
         print("\ntwo threads / one: not measured, with --cpu-time or on one core")
         return results
@@ -253,8 +254,25 @@ def objective(size):
     return results
 
 
+def smoothed(size):
+    """The cost of noise."""
+    rows = one_feature(size["queries"], size["documents"])
+    for measure, name in (("ndcg", "whole-list NDCG"), ("ndcg@10", "NDCG@10")):
+        runs = {noise: calls(lp.LambdaRank(measure, noise=noise), *rows) for noise in (0.0, 1.0)}
+        best = race(runs, 6 * size["repeats"], f"smoothed {name}")
+        yield ratio(f"{name}, noise=1 / noise=0", best[1.0], best[0.0], 2.0)
+
+
+def parts(size):
+    """A part of a large mixture beside a part of a small one."""
+    rows = one_feature(size["queries"] // 4, size["documents"])
+    mixtures = {n: lp.Mixture([(1.0, lp.LambdaRank(f"ndcg@{k + 1}")) for k in range(n)]) for n in (5, 30)}
+    best = race({n: calls(mixture, *rows) for n, mixture in mixtures.items()}, 2 * size["repeats"], "parts")
+    yield ratio("a part of a mixture of 30 / of 5", best[30] / 30, best[5] / 5, 1.2)
+
+
 def busy(size):
-    """two threads / one, whole-list NDCG alone, while all cores but one burn"""
+    """two threads / one, whole-list NDCG alone, medians (a fastest round is a lucky one) while all cores but one burn"""
     if len(THREADS) == 1:
         print("\nbusy: not measured, with --cpu-time or on one core")
         return []
@@ -262,13 +280,15 @@ def busy(size):
     race(runs, 3, "busy: warming up")
     burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(CORES - 1)]
     try:
-        best = race(runs, 12 * size["repeats"], "busy")
+        usual = race(runs, 12 * size["repeats"], "busy", np.median)
     finally:
         for process in burning:
             process.kill()
             process.wait()
     return [
-        ratio(f"whole-list NDCG alone, two threads / one, {len(burning)} of {CORES} cores busy", best[2], best[1], 1.2)
+        ratio(
+            f"whole-list NDCG alone, two threads / one, {len(burning)} of {CORES} cores busy", usual[2], usual[1], 1.2
+        )
     ]
 
 
