@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import Team, rank_kernel, run_tasks, top_kernel
+from .kernels import Team, count_kernel, rank_kernel, run_tasks, top_kernel
 from .rows import levels, row_order
 from .values import Value
 
@@ -25,6 +25,7 @@ SPLIT_WORK = 1 << 25
 TOP_SHARE = 8  # picking the first of so many documents is faster than ranking them all
 MEMO_SIZE = 24  # results kept in any case; beyond it, those that nobody has asked for lately are forgotten
 MEMO_IDLE = 64  # gradients or evaluations
+COUNTED = 256  # documents of the longest list, up to which comparing every two is faster than sorting
 ORDERS = 64  # rankings to start from, one per cut-off
 
 
@@ -265,12 +266,12 @@ class Queries:
         With a cut-off, only as many come first in this order; where they are few, the others follow in row order.
         """
         top = self.top(cutoff)
-        order = self.begin_ranking(top)
+        order, known = self.begin_ranking(top)
 
         def work(next_task: Callable[[], Task | None]) -> None:
             buffers = np.empty((2, self.longest)), np.empty((2, self.longest), np.int32)
             while (task := next_task()) is not None:
-                self.rank_part(scores, top, task.first, task.last, order, *buffers)
+                self.rank_part(scores, top, task.first, task.last, order, *buffers, known=known)
 
         run_tasks(work, self.tasks(1, threads=threads), threads, team)
         self.end_ranking(top, order.copy())
@@ -280,10 +281,10 @@ class Queries:
         """How many documents to pick, where picking the first is faster than ranking all (None)."""
         return cutoff if cutoff is not None and TOP_SHARE * cutoff * len(self) <= len(self.labels) else None
 
-    def begin_ranking(self, top: int | None) -> npt.NDArray[np.int32]:
-        """Where ``rank_part`` starts from: the last ranking, if there was one and nobody else is at it."""
+    def begin_ranking(self, top: int | None) -> tuple[npt.NDArray[np.int32], bool]:
+        """Where ``rank_part`` starts from, and whether that is the last ranking: if there was one that nobody else is at."""
         previous = self._orders.pop(top, None)
-        return row_order(self.offsets) if previous is None else previous
+        return (row_order(self.offsets), False) if previous is None else (previous, True)
 
     def end_ranking(self, top: int | None, order: npt.NDArray[np.int32]) -> None:
         """Let the next ranking start from this one, and change it."""
@@ -292,11 +293,28 @@ class Queries:
         self._orders[top] = order
 
     def rank_part(
-        self, scores: Array, top: int | None, first: int, last: int, order: Any, keys: Any, documents: Any
+        self,
+        scores: Array,
+        top: int | None,
+        first: int,
+        last: int,
+        order: Any,
+        keys: Any,
+        documents: Any,
+        *,
+        known: bool,
     ) -> None:
-        """``rank`` of some queries, in place; ``keys`` and ``documents`` are two rows each, of the longest query."""
-        ranked = (self.offsets, first, last, order, keys, documents)
-        row = rank_kernel()(scores, *ranked) if top is None else top_kernel()(scores, top, *ranked)
+        """``rank`` of some queries, in place; ``keys`` and ``documents`` are two rows each, of the longest query.
+
+        ``known``: what is there is nearly right, and worth starting from.
+        """
+        lists = self.offsets, first, last, order
+        if top is not None:
+            row = top_kernel()(scores, top, *lists, keys, documents)
+        elif not known and self.longest <= COUNTED:
+            row = count_kernel()(scores, *lists, documents)
+        else:
+            row = rank_kernel()(scores, *lists, keys, documents)
         if row >= 0:
             raise LambdaplugError(
                 f"scores: expected finite numbers, got {scores[row]} in row {row}. "

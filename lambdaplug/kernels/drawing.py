@@ -1,4 +1,4 @@
-"""Noise that depends on nothing but what it is drawn for, and rankings of noisy scores.
+"""Noise that depends on nothing but what it is drawn for.
 
 A document's noise is a hash of its query (seed, scores, labels), the sample and its place in the query: whoever asks, in
 whatever order and on whatever machine. Everything is 32 bits wide, so that loops become packed instructions.
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, bits_from_float32, compile_kernel, float32_from_bits, inlinable, line, load
+from .compiling import bits_from_float32, compile_kernel, float32_from_bits, inlinable, line, load
 
-__all__ = ["count_kernel", "label_hash_kernel", "noise_kernel"]
+__all__ = ["label_hash_kernel", "noise_kernel"]
 
 # Odd numbers without pattern: 2^32 over the golden ratio, and two that keep the uses of one hash apart.
 GOLDEN, SECOND = np.uint32(0x9E3779B9), np.uint32(0x632BE5AB)
@@ -129,32 +129,3 @@ def noise_kernel(kind: str) -> Callable[..., None]:
                 to[r] = load(own, r) + noise * variate(u)
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
-
-
-@functools.cache
-def count_kernel() -> Callable[..., None]:
-    """``kernel(scores, offsets, first, last, order, above)``: ``rank_kernel`` by comparing every two documents.
-
-    For short lists in no particular order that is far faster than sorting: a comparison is a lane of a register.
-    ``above`` has room for the longest query.
-    """
-
-    def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, above: Any) -> None:
-        for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            own, ranked, count = line(scores, 0, start, n), line(order, 0, start, n), line(above, 0, 0, n)
-            for r in range(n):
-                count[r] = 0
-            for i in range(n):
-                score = load(own, i)
-                higher = 0
-                for j in range(np.uint64(i)):
-                    wins = load(own, j) >= score
-                    higher += wins
-                    count[j] += 1 - wins
-                count[i] += higher
-            for r in range(n):
-                ranked[np.uint64(count[r])] = r
-
-    return compile_kernel(kernel, fastmath=REDUCE)

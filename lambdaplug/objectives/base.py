@@ -313,10 +313,10 @@ class Objective(Value, abc.ABC):
         alone = all(task.parts == 1 for task in tasks)
         tops = {cutoff: queries.top(cutoff) for cutoff in plan.cutoffs}
         found = {
-            top: queries.begin_ranking(top) if alone else queries.rank(values, threads, top, team)
+            top: queries.begin_ranking(top) if alone else (queries.rank(values, threads, top, team), True)
             for top in set(tops.values())
         }
-        orders = {cutoff: found[top] for cutoff, top in tops.items()}
+        orders = {cutoff: found[top][0] for cutoff, top in tops.items()}
         longest = queries.longest
         ranking = Ranking(queries, values, orders, iteration, exact)
         out = np.empty(rows, dtype), np.empty(rows, dtype)
@@ -341,8 +341,8 @@ class Objective(Value, abc.ABC):
                 scratch = Scratch()
             buffers = scratch.array("keys", 2, longest), scratch.array("documents", 2, longest, np.int32)
             while (task := next_task()) is not None:
-                for top, order in found.items() if alone else ():
-                    queries.rank_part(values, top, task.first, task.last, order, *buffers)
+                for top, (order, known) in found.items() if alone else ():
+                    queries.rank_part(values, top, task.first, task.last, order, *buffers, known=known)
                 size = int(queries.offsets[task.last] - queries.offsets[task.first])
                 sums = (scratch if task.parts == 1 else Scratch()).sums("sums", size)
                 plan.accumulate(ranking, task, scratch, 1.0, *sums)
@@ -353,7 +353,7 @@ class Objective(Value, abc.ABC):
             pool.append(scratch)
 
         run_tasks(work, tasks, threads, team)
-        for top, order in found.items() if alone else ():
+        for top, (order, _) in found.items() if alone else ():
             queries.end_ranking(top, order)
         return out
 

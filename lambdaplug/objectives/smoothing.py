@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from ..checking import integer
 from ..errors import LambdaplugError
-from ..kernels import count_kernel, label_hash_kernel, noise_kernel
-from ..queries import Queries, Task
+from ..kernels import label_hash_kernel, noise_kernel
+from ..queries import COUNTED, Queries, Task
 from ..schedules import Number, OnPlateau, check
 from .base import Ranking, Scratch
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from .lambdarank import LambdaRank
 
 __all__ = ["check_noise", "noisy_ranking"]
-
-COUNTED = 256  # documents of a list that is ranked by counting
 
 
 def check_noise(noise: object, samples: object, kind: object, neighbours: object, seed: object) -> Number:
@@ -55,16 +53,12 @@ def noisy_ranking(objective: "LambdaRank", ranking: Ranking, task: Task, scratch
     draw = (_label_hash(objective, queries), objective.seed, sample, float(objective.noise))  # type: ignore[arg-type]
     noise_kernel(objective.noise_kind)(ranking.scores, draw, offsets, task.first, task.last, z)
     cutoff = None if objective.neighbours is not None else objective.construction.ranks(objective.measure)
-    top = queries.top(cutoff)
-    longest = queries.longest
-    if top is None and longest <= COUNTED:
-        above = scratch.array("above", 1, longest, np.int64)[0]
-        count_kernel()(z, offsets, task.first, task.last, order, above)
-    else:
+    top, longest = queries.top(cutoff), queries.longest
+    if top is not None or longest > COUNTED:
         region = slice(int(offsets[task.first]), int(offsets[task.last]))
         order[region] = next(iter(ranking.orders.values()))[region]  # a guess at the top
-        keys, documents = scratch.array("keys", 2, longest), scratch.array("documents", 2, longest, np.int32)
-        queries.rank_part(z, top, task.first, task.last, order, keys, documents)
+    buffers = scratch.array("keys", 2, longest), scratch.array("documents", 2, longest, np.int32)
+    queries.rank_part(z, top, task.first, task.last, order, *buffers, known=False)
     key = "noisy", id(objective), id(orders)  # all outlive the round
     found: Ranking | None = ranking.engines.get(key)
     if found is None:
