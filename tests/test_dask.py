@@ -296,16 +296,9 @@ def watching(clicks):  # noqa: ARG001
 )
 def test_the_model_is_the_one_of_one_machine(client, spread, host, make):
     dX, dy, dq, dclicks, _ = spread
-    trained = lp.dask.train(
-        client,
-        PARAMETERS[host],
-        (dX, dy, dq),
-        objective=make(dclicks),
-        num_boost_round=8,
-        evals=[((dX + 0 if make is watching else dX, dy, dq), "train")],  # what LightGBM trains on is not watched
-        metric=lp.metric("ndcg@10"),
-        host=host,
-    )
+    evals = [((dX + 0 if make is watching else dX, dy, dq), "train")]  # what LightGBM trains on is not watched
+    options = {"num_boost_round": 8, "evals": evals, "metric": lp.metric("ndcg@10"), "host": host}
+    trained = lp.dask.train(client, PARAMETERS[host], (dX, dy, dq), objective=make(dclicks), **options)
     alone = DATA.train(host, make(DATA.clicks))
     assert splits(trained["booster"])[0] == splits(alone)[0]
     np.testing.assert_allclose(DATA.predict(trained["booster"]), DATA.predict(alone), rtol=1e-3, atol=1e-4)

@@ -393,7 +393,7 @@ def test_any_order_with_any_scores(measure, construction, spread):
     queries = Queries(labels, sizes)
     found = np.zeros((2, rows))
     ranking = Ranking(queries, scores, dict.fromkeys(objective.cutoffs, np.concatenate(orders)))
-    objective.accumulate(ranking, Task(0, len(sizes)), Scratch(), 1.0, *found)
+    objective.accumulate(ranking, Task(0, len(sizes)), Scratch(), (1.0, *found))
 
     expected = np.zeros((2, rows))
     for query, order in enumerate(orders):

@@ -261,7 +261,7 @@ def count_pairs(objective: Objective, scores: npt.ArrayLike, queries: Queries) -
         counts = np.zeros(len(queries), dtype=np.int64)
         for task in queries.tasks(None, divisible=False):
             sums = np.zeros((2, int(queries.offsets[task.last] - queries.offsets[task.first])))
-            part.construction.accumulate(part, ranking, task, Scratch(), 1.0, sums[0], sums[1], tier, counts)
+            part.construction.accumulate(part, ranking, task, Scratch(), (1.0, sums[0], sums[1]), tier, counts)
         name = str(part.measure)
         found[name if name not in found else f"{name} ({len(found) + 1})"] = counts
     return found

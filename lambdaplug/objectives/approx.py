@@ -20,7 +20,7 @@ from ..kernels import (
 from ..measures import Measure, as_measure, registered
 from ..queries import Array, Queries, Task, as_labels, vector
 from ..schedules import Guard, Moment, Number, OnPlateau, check, constant, is_clipped, is_constant
-from .base import Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
+from .base import Into, Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
 
 __all__ = ["Approx"]
 
@@ -189,15 +189,13 @@ class Approx(ValueObjective):
         smooth_kernel(smooth)(gain, discount, (cut, beta), norm, (offsets, first, last, order), rows, values)
         return alpha, rows, ends, values
 
-    def accumulate(
-        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
-    ) -> None:
+    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
         queries, (first, last) = ranking.queries, task[:2]
         refuse_document_weights(self, queries)
         alpha, rows, ends, _ = self.forward(ranking, task, scratch)
         norm = self.prepared(queries).norm
         lists = queries.offsets, first, last, ranking.orders[None]
-        backward_kernel()(alpha, norm, lists, rows, ends, (coefficient, gradient, hessian))
+        backward_kernel()(alpha, norm, lists, rows, ends, into)
 
 
 def _steepness(number: object, name: str) -> Number:

@@ -24,6 +24,7 @@ from ..watch import watch
 __all__ = [
     "EMPTY",
     "HESSIAN_FLOOR",
+    "Into",
     "MeasureObjective",
     "Objective",
     "Ranking",
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Into: TypeAlias = tuple[float, Array, Array]  # a coefficient, and the gradient and hessian to add so many times to
 Gradients: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
 HESSIAN_FLOOR = 1e-16  # positive in float32; a document without any force must not make a booster's sum zero
@@ -258,10 +260,8 @@ class Objective(Value, abc.ABC):
         """Refuse queries for which no scores at all have a gradient, and warn where most are such; for a training."""
 
     @abc.abstractmethod
-    def accumulate(
-        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
-    ) -> None:
-        """Add coefficient times the gradient and hessian before ``shape``, the task's rows at index 0 on."""
+    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
+        """Add the gradient and hessian before ``shape``, the task's rows at index 0 on."""
 
     def shape(self, queries: Queries, task: Task, gradient: Array, hessian: Array) -> None:
         """Normalise whole queries in place, as this objective asks."""
@@ -345,7 +345,7 @@ class Objective(Value, abc.ABC):
                     queries.rank_part(values, top, task.first, task.last, order, *buffers, known=known)
                 size = int(queries.offsets[task.last] - queries.offsets[task.first])
                 sums = (scratch if task.parts == 1 else Scratch()).sums("sums", size)
-                plan.accumulate(ranking, task, scratch, 1.0, *sums)
+                plan.accumulate(ranking, task, scratch, (1.0, *sums))
                 whole = sums if task.parts == 1 else split.setdefault(task.first, Pieces()).add(task, sums)
                 if whole is not None:
                     finish(task, *whole)

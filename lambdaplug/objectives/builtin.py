@@ -19,8 +19,7 @@ from ..kernels import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_k
 from ..measures import MAP, NDCG, Measure, Pairs
 from ..queries import Array, Queries, Task
 from ..rows import differing
-from .base import EMPTY, Objective, Ranking, Scratch, refuse_document_weights, require_order
-from .mixture import Into
+from .base import EMPTY, Into, Objective, Ranking, Scratch, refuse_document_weights, require_order
 
 __all__ = ["XENDCG", "BuiltIn", "Lambdarank", "RankPairs"]
 
@@ -70,10 +69,8 @@ class BuiltIn(Objective):
         self._add(ranking, Task(query, query + 1), Scratch(), (1.0, sums[0], sums[1]), forces)
         return forces
 
-    def accumulate(
-        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
-    ) -> None:
-        self._add(ranking, task, scratch, (coefficient, gradient, hessian), NO_FORCES)
+    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
+        self._add(ranking, task, scratch, into, NO_FORCES)
 
     def _add(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, forces: Array) -> None:
         """``accumulate``, which with ``forces``, of a task that is one query, puts the pairs' forces there."""

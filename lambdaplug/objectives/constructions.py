@@ -21,7 +21,7 @@ from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import Documents, Pull, place_kernel
 from ..measures import Measure
 from ..queries import Array, Queries, Task
-from .base import EMPTY, Ranking, Scratch
+from .base import EMPTY, Into, Ranking, Scratch
 from .pairs import NO_COUNTS, ByDelta
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ class Construction(abc.ABC):
         ranking: Ranking,
         task: Task,
         scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
+        into: Into,
         tier: Array = EMPTY,
         counts: npt.NDArray[np.int64] = NO_COUNTS,
     ) -> None:
@@ -117,9 +115,7 @@ class RankNetWeightPairs(Construction):
         ranking: Ranking,
         task: Task,
         scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
+        into: Into,
         tier: Array = EMPTY,
         counts: npt.NDArray[np.int64] = NO_COUNTS,
     ) -> None:
@@ -132,7 +128,7 @@ class RankNetWeightPairs(Construction):
             return ByDelta(objective, ranking, order, tier, objective.reach, counted)
 
         engine = ranking.engine(objective, tier, make)
-        query = engine(task, scratch, coefficient, gradient, hessian, counts)
+        query = engine(task, scratch, into, counts)
         _check(objective, query, "exchanging two documents")
 
 
@@ -243,9 +239,7 @@ class DiscreteBounded(Construction):
         ranking: Ranking,
         task: Task,
         scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
+        into: Into,
         tier: Array = EMPTY,
         counts: npt.NDArray[np.int64] = NO_COUNTS,
     ) -> None:
@@ -256,10 +250,13 @@ class DiscreteBounded(Construction):
         weight = EMPTY if queries.document_weight is None else queries.document_weight
         documents = tuple(Documents(ranking.scores, prepared.grade, weight, tier))
         lists = queries.offsets, task.first, task.last, ranking.orders[None]
+        coefficient, gradient, hessian = into
         pull = tuple(Pull(1.0, 1.0, 0.0, 0.0, objective.log, coefficient))
-        room, sums = scratch.array("moved", 3, queries.longest), (gradient, hessian)
+        room = scratch.array("moved", 3, queries.longest)
         kernel = place_kernel(measure.value)
-        query = measure.run(kernel, tuple(prepared), documents, POINT * self.bound, pull, lists, room, sums)
+        query = measure.run(
+            kernel, tuple(prepared), documents, POINT * self.bound, pull, lists, room, (gradient, hessian)
+        )
         _check(objective, query, "moving a document")
 
 

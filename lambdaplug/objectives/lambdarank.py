@@ -10,7 +10,7 @@ from ..measures import Measure, as_measure
 from ..queries import Array, Labels, Queries, Task, as_labels
 from ..rows import differing, ideal_order
 from ..schedules import Guard, Moment, Number, constant, is_constant
-from .base import EMPTY, MeasureObjective, Ranking, Scratch, as_step, require_order
+from .base import EMPTY, Into, MeasureObjective, Ranking, Scratch, as_step, require_order
 from .constructions import Construction, RankNetWeightPairs, as_construction
 from .pairs import ByRows, Gains
 from .smoothing import check_noise, noisy_ranking
@@ -208,37 +208,20 @@ class LambdaRank(MeasureObjective):
 
         return queries.memo(("gains", self.measure, self.labels, self.ignore_zero), sort)
 
-    def accumulate(
-        self,
-        ranking: Ranking,
-        task: Task,
-        scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
-        tier: Array = EMPTY,
-    ) -> None:
-        """With ``tier``, one a row: of the pairs whose two rows have the same."""
+    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, tier: Array = EMPTY) -> None:
+        """With ``tier``, one per row: of the pairs whose two rows have the same."""
         if constant(self.noise) == 0.0:
-            self._accumulate(ranking, task, scratch, coefficient, gradient, hessian, tier)
+            self._add(ranking, task, scratch, into, tier)
             return
+        coefficient, gradient, hessian = into
         for sample in range(self.samples):
             noisy = noisy_ranking(self, ranking, task, scratch, sample)
-            self._accumulate(noisy, task, scratch, coefficient / self.samples, gradient, hessian, tier)
+            self._add(noisy, task, scratch, (coefficient / self.samples, gradient, hessian), tier)
 
-    def _accumulate(
-        self,
-        ranking: Ranking,
-        task: Task,
-        scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
-        tier: Array,
-    ) -> None:
+    def _add(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, tier: Array) -> None:
         """With the deltas of the ranking's order."""
         if not self.staged:
-            self.construction.accumulate(self, ranking, task, scratch, coefficient, gradient, hessian, tier)
+            self.construction.accumulate(self, ranking, task, scratch, into, tier)
             return
         engine = ranking.engine(self, tier, lambda: ByRows(self, ranking, tier))
-        engine(task, scratch, coefficient, gradient, hessian)
+        engine(task, scratch, into)

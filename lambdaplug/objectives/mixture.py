@@ -1,18 +1,15 @@
 """Sums of objectives: gradients add, so several measures, label sources and moving targets need no kernel of their own."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from ..errors import LambdaplugError
 from ..measures import Measure
 from ..queries import Array, Labels, Queries, Task
 from ..schedules import Guard, Memory, Moment, Number, OnPlateau, check, clip, constant, is_constant
-from .base import EMPTY, Objective, Ranking, Scratch, as_step
+from .base import EMPTY, Into, Objective, Ranking, Scratch, as_step
 from .lambdarank import LambdaRank
 
 __all__ = ["Graded", "Mixture", "interpolate"]
-
-Into: TypeAlias = tuple[float, Array, Array]  # a coefficient, and the gradient and hessian to add so many times to
 
 
 class Mixture(Objective):
@@ -140,9 +137,8 @@ class Mixture(Objective):
             if not self.idle(k):
                 part.check_order(queries)
 
-    def accumulate(
-        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
-    ) -> None:
+    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
+        coefficient, gradient, hessian = into
         for k, (weight, part) in enumerate(self.terms):
             weight = constant(weight)
             if weight == 0.0:
@@ -158,8 +154,8 @@ class Mixture(Objective):
                 hessian += coefficient * weight * sums[1]
 
     def add(self, k: int, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
-        """Add part k before its shape; ``into``: a coefficient, and the gradient and hessian to add to."""
-        self.parts[k].accumulate(ranking, task, scratch, *into)
+        """Add part k before its shape."""
+        self.parts[k].accumulate(ranking, task, scratch, into)
 
     def tier(self, queries: Queries, k: int) -> Array:  # noqa: ARG002
         """One number per row: part k's pairs are those of equal numbers. Empty: all pairs."""
@@ -219,7 +215,7 @@ class Graded(Mixture):
     def add(self, k: int, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
         part, tier = self.parts[k], self.tier(ranking.queries, k)
         assert isinstance(part, LambdaRank)
-        part.accumulate(ranking, task, scratch, *into, tier)
+        part.accumulate(ranking, task, scratch, into, tier)
 
     def above(self, k: int) -> tuple[Labels | None, ...]:
         """The label sources of the tiers above tier k."""

@@ -37,7 +37,7 @@ from ..kernels import (
     swap_kernel,
 )
 from ..queries import Array, Task
-from .base import EMPTY, Ranking, Scratch
+from .base import EMPTY, Into, Ranking, Scratch
 
 if TYPE_CHECKING:
     from .lambdarank import LambdaRank
@@ -136,7 +136,8 @@ class ByRows(PairEngine):
         self.wanted = tuple(wanted)
         self.by_gain = shape.plain and gains.levels.begin.size > 0
 
-    def __call__(self, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array) -> None:
+    def __call__(self, task: Task, scratch: Scratch, into: Into) -> None:
+        coefficient, gradient, hessian = into
         lists, tables = self.begin(task, scratch, len(gradient))
         documents, wanted, levels = self.documents, self.wanted, self.levels
         found = BY_RANK
@@ -184,16 +185,9 @@ class ByDelta(PairEngine):
             delta, fast, shift != 1.0, objective.log, plain, longest > COLUMN_BLOCK
         )
 
-    def __call__(
-        self,
-        task: Task,
-        scratch: Scratch,
-        coefficient: float,
-        gradient: Array,
-        hessian: Array,
-        counts: npt.NDArray[np.int64] = NO_COUNTS,
-    ) -> int:
+    def __call__(self, task: Task, scratch: Scratch, into: Into, counts: npt.NDArray[np.int64] = NO_COUNTS) -> int:
         """The first query with a sum that is not finite, or -1."""
+        coefficient, gradient, hessian = into
         lists, tables = self.begin(task, scratch, len(gradient))
         found = stage_by_rank_kernel()(self.documents, self.wanted, lists, tables)
         pull, sums = (*self.pull, coefficient), (gradient, hessian)

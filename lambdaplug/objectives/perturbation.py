@@ -12,7 +12,7 @@ from ..kernels import NOISE, move_kernel, rank_kernel, sign_kernel, value_kernel
 from ..measures import Measure, as_measure
 from ..queries import Array, Task, as_labels
 from ..schedules import Moment
-from .base import Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
+from .base import Into, Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
 
 __all__ = ["FDSA", "SPSA", "simultaneous_slope"]
 
@@ -144,9 +144,8 @@ class SPSA(_Numerical):
     def cutoffs(self) -> frozenset[int | None]:
         return frozenset([None])
 
-    def accumulate(
-        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
-    ) -> None:
+    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
+        coefficient, gradient, hessian = into
         queries, (first, last) = ranking.queries, task[:2]
         refuse_document_weights(self, queries)
         gain, _, norm, discount, k = self.prepared(queries)
@@ -208,9 +207,8 @@ class FDSA(_Numerical):
     def cutoff(self) -> int | None:
         return None
 
-    def accumulate(
-        self, ranking: Ranking, task: Task, scratch: Scratch, coefficient: float, gradient: Array, hessian: Array
-    ) -> None:
+    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
+        coefficient, gradient, hessian = into
         queries = ranking.queries
         refuse_document_weights(self, queries)
         gain, _, norm, discount, k = self.prepared(queries)
