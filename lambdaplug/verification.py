@@ -106,7 +106,7 @@ def verify(
     if not values.size or not np.isfinite(values).all():
         raise LambdaplugError(f"verify: labels= are the finite label values to draw from, got {labels!r}.")
     if isinstance(trials, bool) or not isinstance(trials, (int, np.integer)) or trials < 1:
-        raise LambdaplugError(f"verify: trials must be a whole number from 1 on, got {trials!r}.")
+        raise LambdaplugError(f"verify: trials must be an integer >= 1, got {trials!r}.")
     drawn = _draw(kind.cutoff, values, int(trials), np.random.default_rng(seed))
     sizes = np.array([len(labels) for labels in drawn])
     offsets = np.concatenate([[0], np.cumsum(sizes)])

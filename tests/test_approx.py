@@ -258,8 +258,8 @@ def test_a_document_without_a_label_keeps_its_place():
         (lambda: lp.Approx("ndcg", alpha=lp.on_plateau("map")), "alpha: lp.on_plateau moves a mixture's weights"),
         (lambda: lp.Approx("ndcg", hessian="newton"), "hessian: expected 'gauss_newton' or 'constant', got 'newton'"),
         (lambda: lp.Approx("ndcg", normalize="max"), "normalize: expected"),
-        (lambda: lp.Approx("ndcg").gradients([0, 1], [0, 1], [2], weight=[1, 2]), "weights must be one a query"),
-        (lambda: lp.Approx("ndcg").value([0, 1], [0, 1, 2], [3]), r"scores: expected one a row \(3\), got 2"),
+        (lambda: lp.Approx("ndcg").gradients([0, 1], [0, 1], [2], weight=[1, 2]), "weights must be one per query"),
+        (lambda: lp.Approx("ndcg").value([0, 1], [0, 1, 2], [3]), r"scores: expected one per row \(3\), got 2"),
         (
             lambda: lp.Approx("ndcg", alpha=lambda m: 1 - m).gradients([0, 1], [0, 1], [2], iteration=1),
             "alpha is 0 at iteration 1",

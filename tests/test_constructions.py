@@ -190,7 +190,7 @@ def test_parameters():
             "expected one of 'ranknet_weight_pairs', 'spring_smooth'",
         ),
         (lambda: lp.constructions.SpringSmooth(floor=0), "floor must be a positive number"),
-        (lambda: lp.constructions.LocalCost(window=0.5), "window must be a whole number from 1 on"),
+        (lambda: lp.constructions.LocalCost(window=0.5), "window must be an integer >= 1"),
         (lambda: lp.constructions.LocalGradient(margin=-1), "margin must be a positive number"),
         (lambda: lp.constructions.DiscreteBounded(bound=True), "bound must be a positive number"),
     ],

@@ -257,7 +257,7 @@ def test_labels_of_another_source():
     [
         (([0, np.nan], [0, 1], [2]), "scores: expected finite numbers, got nan in row 1"),
         (([0, np.inf], [0, 1], [2]), "scores: expected finite numbers, got inf in row 1"),
-        (([0, 1, 2], [0, 1], [2]), r"scores: expected one a row \(2\), got 3"),
+        (([0, 1, 2], [0, 1], [2]), r"scores: expected one per row \(2\), got 3"),
         (([0, 1], [0, np.nan], [2]), "labels: row 1 is NaN"),
         (([0, 1], [0, np.inf], [2]), "labels: expected finite numbers"),
         (([0, 1], [0, 1], [1]), "sizes of 1 queries add up to 1, not to 2 rows"),

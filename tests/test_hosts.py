@@ -459,7 +459,7 @@ def test_data_sets_give_the_gradients_of_their_arrays(host, name, weight, data):
     given = rng.uniform(0.5, 2, size).astype(np.float32) if weight else None
     stored = np.repeat(given, data.group) if weight == "query" and host is LightGBM else given
     if weight == "document" and not isinstance(objective, lp.LambdaRank):
-        with pytest.raises(lp.LambdaplugError, match="weights must be one a query"):
+        with pytest.raises(lp.LambdaplugError, match="weights must be one per query"):
             objective(scores, host.built(data, stored))
         return
     found = objective(scores, host.built(data, stored))
@@ -1380,7 +1380,7 @@ REFUSED = {
     "ids for sizes": (lambda d: gradients(d, group=d.qid), "are these query ids"),
     "NaN score": (lambda d: gradients(d, scores=spoiled(d.scores(), np.nan)), "got nan in row 5"),
     "infinite score": (lambda d: gradients(d, scores=spoiled(d.scores(), np.inf)), "got inf in row 5"),
-    "too few scores": (lambda d: gradients(d, scores=d.scores()[1:]), "scores: expected one a row"),
+    "too few scores": (lambda d: gradients(d, scores=d.scores()[1:]), "scores: expected one per row"),
     "NaN label": (lambda d: gradients(d, labels=spoiled(d.y, np.nan)), "labels: row 5 is NaN"),
     "masked score": (lambda d: gradients(d, scores=masked(d.scores())), "got nan in row 5"),
     "masked label": (lambda d: gradients(d, labels=masked(d.y)), "labels: row 5 is NaN or masked"),

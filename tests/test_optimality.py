@@ -150,7 +150,7 @@ def test_what_is_no_sum_of_leaf_values_is_refused():
 
 
 def by_hand(name, scores, labels, group):
-    """One value a query by the oracle, undefined ones left out."""
+    """One value per query by the oracle, undefined ones left out."""
     values = []
     for q, end in enumerate(np.cumsum(group)):
         rows = slice(end - group[q], end)

@@ -68,7 +68,7 @@ def test_xgboost_weights_come_with_the_batches(tmp_path):
         objective = lp.LambdaRank("map")
         assert trees_of_xgboost(data, objective) == trees_of_xgboost(whole, objective)
     weight[0] += 1
-    with pytest.raises(lp.LambdaplugError, match="one a query; these differ"):
+    with pytest.raises(lp.LambdaplugError, match="one per query; these differ"):
         EXTERNAL(lp.XGBDataIter(batches(X, Y, weight, QID), cache_prefix=str(tmp_path / "other")))
 
 

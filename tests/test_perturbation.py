@@ -160,7 +160,7 @@ def test_what_holds_whatever_the_data(name, monkeypatch):
     mixed = lp.Mixture([(0.5, objective), (0.5, lp.LambdaRank("map"))]).gradients(scores, labels, group)[0]
     parts = 0.5 * gradient + 0.5 * lp.LambdaRank("map").gradients(scores, labels, group)[0]
     np.testing.assert_allclose(mixed, parts, rtol=1e-4, atol=1e-6)
-    with pytest.raises(lp.LambdaplugError, match="weights must be one a query"):
+    with pytest.raises(lp.LambdaplugError, match="weights must be one per query"):
         objective.gradients(scores, labels, group, weight=np.arange(len(scores)))
 
 

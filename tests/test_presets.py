@@ -235,7 +235,7 @@ def test_what_a_preset_refuses():
         lp.presets.lightgbm().gradients([0, 0], [0.5, 0], [2])
     with pytest.raises(lp.LambdaplugError, match=r"presets.xgboost\('map'\) takes the labels 0, 1, ..., 1"):
         lp.presets.xgboost("map").gradients([0, 0], [2, 0], [2])
-    with pytest.raises(lp.LambdaplugError, match="weights must be one a query"):
+    with pytest.raises(lp.LambdaplugError, match="weights must be one per query"):
         lp.presets.xgboost("ndcg").gradients([0, 0, 0], [2, 0, 1], [3], weight=[1, 2, 3])
     for make, message in [
         (lambda: lp.presets.lightgbm(0), "truncation_level: expected an integer >= 1, got 0"),

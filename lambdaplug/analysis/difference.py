@@ -137,7 +137,7 @@ def explain_difference(
 
     Boosters divide by hessians and are steered by learning rates, so one factor over all documents (the scale ratio) is
     reported and then taken out; what is left is direction. ``print`` the result, or ``.plot()`` it; its arrays hold one
-    value a query or a document.
+    value per query or a document.
 
     >>> report = explain_difference(LambdaRank("ndcg"), LambdaRank("map"), [3, 2, 1], [0, 1, 2], [3])
     >>> round(report.correlation, 3), report.flips

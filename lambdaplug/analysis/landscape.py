@@ -230,7 +230,7 @@ class Landscape:
 
 
 class _Ruler:
-    """Ranks and measures the same rows again and again, each time from the ranking before; one a thread."""
+    """Ranks and measures the same rows again and again, each time from the ranking before; one per thread."""
 
     def __init__(self, landscape: Landscape, rows: _Rows) -> None:
         longest = int(np.diff(rows.offsets).max())
@@ -243,7 +243,7 @@ class _Ruler:
         self.ranked = np.empty(longest)
 
     def __call__(self, scores: Array, order: npt.NDArray[np.int32]) -> Array:
-        """One value a query; ``order`` is any ranking on entry and that of the scores on return."""
+        """One value per query; ``order`` is any ranking on entry and that of the scores on return."""
         rows = self.rows
         queries = len(rows.norm)
         ranked = rows.offsets, 0, queries, order, *self.buffers

@@ -27,7 +27,7 @@ def simulate_clicks(
 
     Each session a user sees the documents by falling ``scores`` (default: by label, with noise), looks at rank r with
     probability (1/r)^examination, clicks on what it looks at with a chance that depends on the label and, with
-    ``taste`` (one a row), on something else: the chance's logit is raised by it. Only the session's last click counts,
+    ``taste`` (one per row), on something else: the chance's logit is raised by it. Only the session's last click counts,
     which is nearer to satisfaction and less biased by position (Svore et al. 2011, section 6).
 
     >>> simulate_clicks([4, 0, 0], [3], sessions=10).shape

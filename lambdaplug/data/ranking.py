@@ -14,7 +14,7 @@ __all__ = ["RankingData"]
 class RankingData:
     """Rows in queries: features, labels, and the number of documents of each query; unpacks into these three.
 
-    ``query_ids`` are the queries' names in the file they came from, numbers or text, one a query; None for generated data.
+    ``query_ids`` are the queries' names in the file they came from, numbers or text, one per query; None for generated data.
     """
 
     X: npt.NDArray[np.float32]

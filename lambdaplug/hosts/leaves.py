@@ -76,7 +76,9 @@ def _sliceable(X: Any) -> Any:
 
 
 def _refuse(what: str) -> LambdaplugError:
-    return LambdaplugError(f"{what}: its scores are not sums of one leaf value a tree, so its weights cannot be moved.")
+    return LambdaplugError(
+        f"{what}: its scores are not sums of one leaf value per tree, so its weights cannot be moved."
+    )
 
 
 class _LightGBM(Leaves):

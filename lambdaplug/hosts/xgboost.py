@@ -179,7 +179,7 @@ class XGBDataIter(xgb.DataIter):  # type: ignore[misc]
     ``batches``: a function without arguments that reads them, ``(X, labels, qid)`` or ``(X, labels, weight, qid)`` at a
     time, or a list of them; XGBoost goes through them several times. They may be cut anywhere: a query that goes on in
     the next batch is put together first (see ``lp.data.whole_queries``), which XGBoost would take for two. Weights are
-    one a row and equal within a query. ``cache_prefix`` is where XGBoost keeps its pages; further options are
+    one per row and equal within a query. ``cache_prefix`` is where XGBoost keeps its pages; further options are
     ``xgboost.DataIter``'s.
     """
 
@@ -214,7 +214,7 @@ class XGBDataIter(xgb.DataIter):  # type: ignore[misc]
         if len(batch) == 4:
             each = one_a_query(np.asarray(batch[2]), sizes)
             if each is None:
-                raise LambdaplugError("XGBDataIter: XGBoost's weights are one a query; these differ within a query.")
+                raise LambdaplugError("XGBDataIter: XGBoost's weights are one per query; these differ within a query.")
             data["weight"] = each
         input_data(**data)
         return True

@@ -50,7 +50,7 @@ def shape_kernel() -> Callable[..., None]:
 def finish_kernel() -> Callable[..., int]:
     """``kernel(sums, weight, floor, offsets, first, last, out)``: both are a gradient and a hessian.
 
-    ``weight``: one a query, or empty. Returns the row of the first result that is not finite or is too large, or -1.
+    ``weight``: one per query, or empty. Returns the row of the first result that is not finite or is too large, or -1.
     """
 
     most = np.float32(LARGEST)

@@ -49,7 +49,7 @@ class Approx(ValueObjective):
     Parameters
     ----------
     measure: a measure or its name; one that has a form in positions (see ``smooth`` in measures/base.py).
-    labels: another label source, one value a row in the data set's row order; default the data set's labels.
+    labels: another label source, one value per row in the data set's row order; default the data set's labels.
     alpha: steepness of the positions; a number, or a schedule that sharpens them while the model learns.
     beta: steepness in positions, of the cut-off and of AP's and RR's comparisons; a number or a schedule. A cut-off has
         a slope only within a few 1/beta of k, and a model starts with every document in the middle of the list: so the
@@ -139,14 +139,14 @@ class Approx(ValueObjective):
         per_query: bool = False,
         iteration: int = 0,
     ) -> Any:
-        """The surrogate: its mean over the queries where the measure is defined, or one value a query (NaN elsewhere).
+        """The surrogate: its mean over the queries where the measure is defined, or one value per query (NaN elsewhere).
 
         ``gradients`` is minus the derivative of each query's value; the mean has it divided by the number of queries.
         """
         queries = Queries(labels, group)
         values = vector(scores, "scores")
         if len(values) != len(queries.labels):
-            raise LambdaplugError(f"scores: expected one a row ({len(queries.labels)}), got {len(values)}.")
+            raise LambdaplugError(f"scores: expected one per row ({len(queries.labels)}), got {len(values)}.")
         threads = get_num_threads()
         plan = self.resolved(Moment(iteration))
         ranking = Ranking(queries, values, {None: queries.rank(values, threads)}, iteration)

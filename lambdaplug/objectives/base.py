@@ -66,8 +66,8 @@ def refuse_document_weights(objective: object, queries: Queries) -> None:
     """For objectives that differentiate a query's value as a whole: it has no pairs whose force could be weighed."""
     if queries.document_weight is not None:
         raise LambdaplugError(
-            f"{objective!r} is the gradient of each query's measure as a whole, so weights must be one a query; these "
-            "are one a document. LightGBM has those only: there, repeat each query's weight over its rows."
+            f"{objective!r} is the gradient of each query's measure as a whole, so weights must be one per query; these "
+            "are one per document. LightGBM has those only: there, repeat each query's weight over its rows."
         )
 
 
@@ -269,7 +269,7 @@ class Objective(Value, abc.ABC):
             shape_kernel()(gradient, hessian, self.std, self.unit, queries.offsets, task.first, task.last)
 
     def weigh(self, queries: Queries, task: Task, gradient: Array, hessian: Array) -> Array:  # noqa: ARG002
-        """The weights, one a query, that the sums are still to be multiplied by; empty: none are."""
+        """The weights, one per query, that the sums are still to be multiplied by; empty: none are."""
         return EMPTY if queries.query_weight is None else queries.query_weight
 
     def gradients(
@@ -282,9 +282,9 @@ class Objective(Value, abc.ABC):
     ) -> Gradients:
         """Gradient and hessian of every row, float32, in row order. Pure: the same arguments give the same bits.
 
-        ``group`` holds the number of documents of each query, in order. ``weight`` is one value a query (a weight of 2
-        is the query twice) or one a document (a pair's force is multiplied by both its weights). LightGBM has weights of
-        rows only: those that are equal within every query are read as one a query there.
+        ``group`` holds the number of documents of each query, in order. ``weight`` is one value per query (a weight of 2
+        is the query twice) or one per document (a pair's force is multiplied by both its weights). LightGBM has weights of
+        rows only: those that are equal within every query are read as one per query there.
         """
         return self.differentiate(Queries.weighted(labels, group, weight), scores, iteration)
 
@@ -306,7 +306,7 @@ class Objective(Value, abc.ABC):
         values = vector(scores, "scores")
         rows = len(queries.labels)
         if len(values) != rows:
-            raise LambdaplugError(f"scores: expected one a row ({rows}), got {len(values)}.")
+            raise LambdaplugError(f"scores: expected one per row ({rows}), got {len(values)}.")
         threads = get_num_threads(threads)
         tasks = queries.tasks(plan.cutoff, plan.divisible, threads)
         # Each task ranks its own queries; a query that several tasks share is ranked before.

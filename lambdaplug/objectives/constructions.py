@@ -88,7 +88,7 @@ class Construction(abc.ABC):
         tier: Array = EMPTY,
         counts: npt.NDArray[np.int64] = NO_COUNTS,
     ) -> None:
-        """As an objective's; with ``counts``, one a query, also count the pairs that act."""
+        """As an objective's; with ``counts``, one per query, also count the pairs that act."""
 
 
 def _positive(construction: Construction, name: str) -> None:
@@ -164,7 +164,7 @@ class LocalCost(RankNetWeightPairs):
 
     def __post_init__(self) -> None:
         if isinstance(self.window, bool) or not isinstance(self.window, (int, np.integer)) or self.window < 1:
-            raise LambdaplugError(f"LocalCost: window must be a whole number from 1 on, got {self.window!r}.")
+            raise LambdaplugError(f"LocalCost: window must be an integer >= 1, got {self.window!r}.")
 
     @property
     def reach(self) -> int:

@@ -29,7 +29,7 @@ class LambdaRank(MeasureObjective):
     Parameters
     ----------
     measure: a measure or its name: ``"ndcg@10"``, ``"map"``, ``lp.NDCG(k=10, gain="linear")``.
-    labels: another label source, one value a row in the data set's row order; default the data set's labels.
+    labels: another label source, one value per row in the data set's row order; default the data set's labels.
     cost: ``"ranknet"`` (above), ``lp.RankNet(distance=0.01)`` (each |dM| divided by 0.01 + |o|) or ``lp.Sigmoid(mu)``.
     sigma: steepness of the pair cost.
     construction: how changes of the measure become forces: ``"ranknet_weight_pairs"`` (above), ``"spring_smooth"``,

@@ -94,7 +94,7 @@ class SPSA(_Numerical):
     Parameters
     ----------
     measure: a measure or its name.
-    labels: another label source, one value a row in the data set's row order; default the data set's labels.
+    labels: another label source, one value per row in the data set's row order; default the data set's labels.
     evaluations: of the measure in each iteration: 2, 4, 6, ...
     c, c_decay: how far scores are moved, in units of the scores, and how that falls. Documents further apart than 2 c
         never change places, and so never show what that would be worth.
