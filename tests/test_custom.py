@@ -291,7 +291,7 @@ def test_verify_proves_the_promise_of_k_and_says_what_is_trivial():
     assert lp.verify(FAST, labels=[0.25, -1.5], trials=20)
     with pytest.raises(lp.LambdaplugError, match="finite label values"):
         lp.verify(FAST, labels=[])
-    with pytest.raises(lp.LambdaplugError, match="trials must be a whole number"):
+    with pytest.raises(lp.LambdaplugError, match="trials must be an integer >= 1"):
         lp.verify(FAST, trials=0)
 
 
