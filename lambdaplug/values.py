@@ -1,7 +1,6 @@
 """Values: objects that never change, equal and hashable by what they were made of."""
 
-import inspect
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 __all__ = ["Value"]
 
@@ -9,13 +8,7 @@ V = TypeVar("V", bound="Value")
 
 
 class Value:
-    """Base of such objects. A subclass sets each parameter of its ``__init__`` under the same name, by ``_set``."""
-
-    _parameters: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls._parameters = tuple(inspect.signature(cls.__init__).parameters)[1:]
+    """Base of such objects. A subclass sets its attributes, which are values themselves, by ``_set``."""
 
     def _set(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)
@@ -35,7 +28,7 @@ class Value:
         raise AttributeError(f"{name}: {self!r} cannot be changed after it was made.")
 
     def _content(self) -> tuple[Any, ...]:
-        return tuple(self.__dict__[name] for name in self._parameters)
+        return tuple(sorted(self.__dict__.items(), key=lambda item: item[0]))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and isinstance(other, Value) and self._content() == other._content()

@@ -62,6 +62,21 @@ def test_one_parameter_makes_another_value():
     assert {lp.LambdaRank("map"): 1}[lp.LambdaRank(lp.MAP())] == 1
 
 
+class Tagged(lp.LambdaRank):
+    """A subclass of one's own, with a parameter of its own."""
+
+    def __init__(self, tag):
+        super().__init__("map")
+        self._set(tag=tag)
+
+
+def test_subclasses_of_ones_own_are_values_too():
+    assert Tagged("a") == Tagged("a")
+    assert len({Tagged("a"), Tagged("a"), Tagged("b"), lp.LambdaRank("map")}) == 3
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        Tagged("a").tag = "b"
+
+
 def test_nothing_that_a_mixture_needs_is_made_twice(monkeypatch):
     made = []
     original = lp.NDCG.prepare

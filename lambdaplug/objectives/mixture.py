@@ -58,9 +58,6 @@ class Mixture(Objective):
         self._set(terms=terms, step=step, normalize=normalize, guard=guard)
         self._set(std=normalize == "std", unit=step == "gradient")
 
-    def _content(self) -> tuple[object, ...]:
-        return self.terms, self.step, self.normalize, self.guard
-
     def __repr__(self) -> str:
         said = [f"({weight!r}, {part!r})" for weight, part in self.terms]
         return f"{type(self).__name__}([{', '.join(said)}]{self._options()})"
