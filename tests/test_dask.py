@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 import cloudpickle
 import dask
@@ -66,10 +67,19 @@ def client():
         yield found
 
 
+def addresses(client, count):
+    """Of so many workers, as soon as the client knows them all: what it knows may lag behind."""
+    for _ in range(600):
+        workers = sorted(client.scheduler_info()["workers"])
+        if len(workers) == count:
+            return workers
+        time.sleep(0.1)
+    raise TimeoutError(f"expected {count} workers, got {workers}")
+
+
 def both(client):
     """The two workers' addresses; a busy machine may lose one for a moment, until its nanny has another."""
-    client.wait_for_workers(2, timeout=60)
-    return sorted(client.scheduler_info()["workers"])
+    return addresses(client, 2)
 
 
 def placed(client, collection):
@@ -546,7 +556,7 @@ def test_an_exception_in_a_worker_ends_the_training(client, spread, host, evalua
     fit = lambda objective: lp.dask.train(  # noqa: E731
         client, PARAMETERS[host], data, objective=objective, num_boost_round=8, evals=evals, host=host
     )
-    workers = set(client.scheduler_info()["workers"])
+    workers = set(both(client))
     error = within(120, lambda: fit(Fails(worker)))
     assert isinstance(error, (ZeroDivisionError, lp.LambdaplugError))
     assert "a worker's own trouble" in str(error)
@@ -607,8 +617,7 @@ class Early(lp.LambdaRank):
 
 def test_a_worker_that_fails_before_the_network_stands_ends_the_training():
     with cluster_of(3) as client:
-        client.wait_for_workers(3, timeout=60)
-        workers = sorted(client.scheduler_info()["workers"])
+        workers = addresses(client, 3)
         parts = []
         for thing in lp.dask.partition_by_query(DATA.X, DATA.labels, DATA.qid, npartitions=3):
             held = [client.persist(thing.blocks[i], workers=[worker]) for i, worker in enumerate(workers)]
@@ -628,7 +637,7 @@ def test_a_worker_that_fails_before_the_network_stands_ends_the_training():
             assert any(f"too early on {worker}" in str(error) for worker in failing)
             again = within(60, lambda: fit("lambdarank"))
             assert isinstance(again, dict), again
-        assert sorted(client.scheduler_info()["workers"]) == workers
+        assert addresses(client, 3) == workers
         error = within(60, lambda: fit(Early(workers[:1], dies=True)))
         assert f"1 of 3 workers were lost: {workers[0]}" in str(error)
         for left in workers[1:]:
