@@ -564,7 +564,7 @@ def test_an_exception_in_a_worker_ends_the_training(client, spread, host, evalua
         assert client.submit(os.getpid, workers=[one], pure=False).result(timeout=60)
     again = within(120, lambda: fit(lp.LambdaRank("map")))
     assert isinstance(again, dict), again  # the workers are as good as new
-    assert set(client.scheduler_info()["workers"]) == workers
+    assert set(both(client)) == workers
 
 
 @pytest.mark.parametrize("host", HOSTS)
