@@ -285,11 +285,7 @@ def busy(size):
         for process in burning:
             process.kill()
             process.wait()
-    return [
-        ratio(
-            f"whole-list NDCG alone, two threads / one, {len(burning)} of {CORES} cores busy", usual[2], usual[1], 1.2
-        )
-    ]
+    return [ratio(f"NDCG, two threads / one, {len(burning)} of {CORES} cores busy", usual[2], usual[1], 1.2)]
 
 
 def dcg_of_30(gains):
