@@ -37,7 +37,7 @@ class Cost:
 
     @property
     def distance(self) -> float:
-        """If positive, |delta| is divided by this plus the distance of the two scores."""
+        """If positive, |delta| is divided by this plus the distance of the two scores, of the noisy ones if there is noise."""
         return 0.0
 
     @staticmethod
@@ -54,7 +54,8 @@ class RankNet(Cost):
     """Cross entropy of the pair: C = log(1 + exp(-o)), so rho = 1/(1 + exp(o)), force rho, hessian rho (1 - rho).
 
     With ``distance`` d, LightGBM's and XGBoost's (0.01 there): |delta| is divided by d + |s_i - s_j|, unless all scores
-    of the query are equal. Pairs that are close together count more.
+    of the query are equal. Pairs that are close together count more. With noise (see :class:`LambdaRank`) it is the
+    distance of the noisy scores, whose order the delta belongs to.
 
     >>> RankNet.exact(0.0, 0.0)
     (0.5, 0.25)

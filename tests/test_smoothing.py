@@ -18,8 +18,8 @@ MEASURES = ["ndcg", "ndcg@2", "map", "mrr", "err(max_label=3)", "p@2", "pairs"]
 KINDS = {"logistic": scipy.stats.logistic(), "normal": scipy.stats.norm()}
 
 
-def force(measure, scores, labels, order):
-    """The gradient whose deltas are those of this order, by a plain loop."""
+def force(measure, scores, labels, order, places=None):
+    """The gradient whose deltas are those of this order, by a plain loop; with places, divided by 0.01 + their distance."""
     delta = swap_deltas(measure, [labels[i] for i in order])
     gain = as_measure(measure).gains(np.asarray(labels, float))
     gradient = np.zeros(len(scores))
@@ -27,6 +27,7 @@ def force(measure, scores, labels, order):
         i, j = order[a], order[b]
         if gain[i] > gain[j]:
             pull = delta[a, b] / (1.0 + math.exp(scores[i] - scores[j]))
+            pull /= 1.0 if places is None else 0.01 + abs(places[i] - places[j])
             gradient[i] -= pull
             gradient[j] += pull
     return gradient
@@ -110,6 +111,21 @@ def test_noise_is_what_it_says():
         assert abs(np.corrcoef(found, other - scores)[0, 1]) < 0.02
 
 
+@pytest.mark.parametrize("spread", [1.0, 100.0])
+@pytest.mark.parametrize("measure", ["ndcg", "ndcg@4", "map", "err(max_label=3)", "bpref"])
+def test_distances_are_those_of_the_noisy_scores(measure, spread):
+    random = np.random.default_rng(2)
+    labels, scores = random.integers(0, 4, 12).astype(float), spread * random.normal(size=12)
+    offsets, hashes, z = np.array([0, 12]), np.empty(1, np.uint32), np.empty(12)
+    label_hash_kernel()(labels, offsets, hashes)
+    noise_kernel("logistic")(scores, (hashes, 5, 0, 0.6), offsets, 0, 1, z)
+    order = np.argsort(-z, kind="stable").tolist()
+    expected = force(measure, scores, labels.tolist(), order, z)
+    objective = lp.LambdaRank(measure, cost=lp.RankNet(distance=0.01), noise=0.6, seed=5)
+    found = objective.gradients(scores, labels, [12])[0]
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6 * np.abs(expected).max())
+
+
 DATA = lp.data.cubic(queries=60, documents=15, features=6, noise=0.3)
 
 
@@ -124,6 +140,7 @@ def options():
         "noise_kind": "normal",
     }
     yield {"measure": "ndcg@10", "neighbours": 1, "samples": 4}
+    yield {"measure": "recall@5", "cost": lp.RankNet(distance=0.01), "normalize": "log"}
     yield {"measure": lp.custom("top3", lambda labels: labels[:3].sum(), k=3)}
     yield {"measure": "bpref", "labels": np.where(np.arange(len(DATA.labels)) % 5, DATA.labels, np.nan)}
 

@@ -38,9 +38,9 @@ from .rows import (
     LOWER,
     ONE,
     PADDING,
+    PLACE,
     ROW_BLOCK,
     SCALE,
-    SCORE,
     THREE,
     TIER,
     TWO,
@@ -124,7 +124,7 @@ def by_delta_kernel(
             least = np.float32(pull.floor / norm[query])
             end = n if least > zero else cut
             ranked, still = line(rows, GAIN, low, n), line(frozen, GAIN, low, n)
-            score, grade = line(rows, SCORE, low, n), line(rows, GRADE, low, n)
+            place, grade = line(rows, PLACE, low, n), line(rows, GRADE, low, n)
             weight, tier = line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
             powers, grade32 = line(fast, EXP, padded, width), line(fast, GRADE32, padded, width)
             gradient32, hessian32 = line(fast, GRADIENT32, padded, width), line(fast, HESSIAN32, padded, width)
@@ -137,7 +137,7 @@ def by_delta_kernel(
                 for r in range(n):
                     gradient64[r] = 0.0
                     hessian64[r] = 0.0
-            apart = nearness(near, score, n)
+            apart = nearness(near, place, n)
             upper, lower, scale = line(rows, UPPER, low, n), line(rows, LOWER, low, n), line(rows, SCALE, low, n)
             owned = begin(ranked, still, upper, lower, scale)
             state = borrowed(owned)
@@ -217,11 +217,11 @@ def by_delta_kernel(
                         if not plain:
                             for x in range(row, beyond):
                                 since, until = (column, min(stop, x)) if whole else (max(column, x + 1), stop)
-                                mine = Weighed(weight[x], tier[x], score[x], 0.0)
+                                mine = Weighed(weight[x], tier[x], place[x], 0.0)
                                 for r in range(np.uint64(since), np.uint64(until)):
                                     u = np.uint64((x - row) * SIZES) + r - origin
                                     size = least if sizes[u] < least else sizes[u]
-                                    theirs = Weighed(weight[r], tier[r], score[r], 0.0)
+                                    theirs = Weighed(weight[r], tier[r], place[r], 0.0)
                                     sizes[u] = weigh(how, size, grade[x] > grade[r], mine, theirs, apart)
                         sum_0 = sum_1 = sum_2 = sum_3 = bend_0 = bend_1 = bend_2 = bend_3 = force = zero
                         for u in range((length + LANES) & ~LANES):

@@ -24,12 +24,12 @@ from .rows import (
     LOWER_REST,
     ONE,
     PADDING,
+    PLACE,
     RANK32,
     ROW_BLOCK,
     SCALE32,
-    SCORE,
-    SCORE32,
-    SCORE_REST,
+    PLACE32,
+    PLACE_REST,
     TWO,
     UPPER32,
     UPPER_REST,
@@ -93,9 +93,9 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
             if scaled:
                 scale = line(fast, SCALE32, padded, width)
             if weighed:
-                weight32, score32 = line(fast, WEIGHT32, padded, width), line(fast, SCORE32, padded, width)
-                score_rest = line(fast, SCORE_REST, padded, width)
-                apart32 = np.float32(nearness(pull.near, line(rows, SCORE, low, n), n) if distanced else 1.0)
+                weight32, place32 = line(fast, WEIGHT32, padded, width), line(fast, PLACE32, padded, width)
+                place_rest = line(fast, PLACE_REST, padded, width)
+                apart32 = np.float32(nearness(pull.near, line(rows, PLACE, low, n), n) if distanced else 1.0)
             for block in range(row, stop_row, ROWS):
                 for r in range(n + PADDING):
                     gradient32[r] = zero
@@ -119,8 +119,8 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                     if scaled:
                         scale_i, scale_k = load(scale, i), load(scale, k)
                     if weighed:
-                        mine_i = Weighed(load(weight32, i), zero, load(score32, i), load(score_rest, i))
-                        mine_k = Weighed(load(weight32, k), zero, load(score32, k), load(score_rest, k))
+                        mine_i = Weighed(load(weight32, i), zero, load(place32, i), load(place_rest, i))
+                        mine_k = Weighed(load(weight32, k), zero, load(place32, k), load(place_rest, k))
                     gradient_i = gradient_k = hessian_i = hessian_k = 0.0
                     while column < end:
                         length = COLUMNS if column + COLUMNS < end else end - column
@@ -161,7 +161,7 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                                     size_i *= scale_i if above_i else scale_j
                                     size_k *= scale_k if above_k else scale_j
                             if weighed:
-                                theirs = Weighed(load(weight32, j), zero, load(score32, j), load(score_rest, j))
+                                theirs = Weighed(load(weight32, j), zero, load(place32, j), load(place_rest, j))
                                 size_i = weigh(shape, size_i, True, mine_i, theirs, apart32)
                                 size_k = weigh(shape, size_k, True, mine_k, theirs, apart32)
                             total_i, total_k = e_i + e_j, e_k + e_j

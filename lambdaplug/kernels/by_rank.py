@@ -29,11 +29,11 @@ from .rows import (
     LOWER_REST,
     ONE,
     PADDING,
+    PLACE,
     ROW_BLOCK,
     SCALE,
-    SCORE,
-    SCORE32,
-    SCORE_REST,
+    PLACE32,
+    PLACE_REST,
     TIER32,
     TWO,
     UPPER32,
@@ -126,8 +126,8 @@ def by_rank_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
             gradient32, hessian32 = line(fast, GRADIENT32, padded, width), line(fast, HESSIAN32, padded, width)
             if weighed:
                 weight32, tier32 = line(fast, WEIGHT32, padded, width), line(fast, TIER32, padded, width)
-                score32, score_rest = line(fast, SCORE32, padded, width), line(fast, SCORE_REST, padded, width)
-                apart32 = np.float32(nearness(pull.near, line(rows, SCORE, low, n), n) if distanced else 1.0)
+                place32, place_rest = line(fast, PLACE32, padded, width), line(fast, PLACE_REST, padded, width)
+                apart32 = np.float32(nearness(pull.near, line(rows, PLACE, low, n), n) if distanced else 1.0)
             for r in range(n + PADDING):
                 gradient32[r] = zero
                 hessian32[r] = zero
@@ -145,8 +145,8 @@ def by_rank_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                     row_i = load(gain, i), load(upper, i), load(upper_rest, i), load(grade32, i), scale_i
                     row_k = load(gain, k), load(upper, k), load(upper_rest, k), load(grade32, k), scale_k
                     if weighed:
-                        mine_i = Weighed(load(weight32, i), load(tier32, i), load(score32, i), load(score_rest, i))
-                        mine_k = Weighed(load(weight32, k), load(tier32, k), load(score32, k), load(score_rest, k))
+                        mine_i = Weighed(load(weight32, i), load(tier32, i), load(place32, i), load(place_rest, i))
+                        mine_k = Weighed(load(weight32, k), load(tier32, k), load(place32, k), load(place_rest, k))
                     gradient_i = gradient_k = hessian_i = hessian_k = 0.0
                     column = i + ONE
                     while column < end:
@@ -159,7 +159,7 @@ def by_rank_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                             size_k *= both
                             if weighed:
                                 theirs = Weighed(
-                                    load(weight32, j), load(tier32, j), load(score32, j), load(score_rest, j)
+                                    load(weight32, j), load(tier32, j), load(place32, j), load(place_rest, j)
                                 )
                                 size_i = weigh(shape, size_i, better_i, mine_i, theirs, apart32)
                                 size_k = weigh(shape, size_k, better_k, mine_k, theirs, apart32)

@@ -17,6 +17,7 @@ from .rows import (
     HESSIAN,
     KIND,
     LOWER,
+    PLACE,
     SCALE,
     SCORE,
     TIER,
@@ -60,18 +61,19 @@ def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> C
             ranked, still = line(rows, GAIN, low, n), line(frozen, GAIN, low, n)
             score, grade = line(rows, SCORE, low, n), line(rows, GRADE, low, n)
             weight, tier = line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
+            place = line(rows, PLACE, low, n)
             gradient64, hessian64 = line(rows, GRADIENT, low, n), line(rows, HESSIAN, low, n)
             for r in range(n):
                 gradient64[r] = 0.0
                 hessian64[r] = 0.0
             upper, lower, scale = line(rows, UPPER, low, n), line(rows, LOWER, low, n), line(rows, SCALE, low, n)
             state = begin(ranked, still, upper, lower, scale)
-            apart = nearness(pull.near, score, n)
+            apart = nearness(pull.near, place, n)
             count = 0
             total = 0.0  # of the forces, where they are summed
             # Not below 0, and LLVM sees it: no choice whether to count from the end.
             for i in range(max(span.first_row, 0), min(span.last_row, n - 1 if least > 0.0 else cut)):
-                mine = Weighed(weight[i], tier[i], score[i], 0.0)
+                mine = Weighed(weight[i], tier[i], place[i], 0.0)
                 for j in range(i + 1, min(n, i + 1 + span.window)):
                     better = grade[i] > grade[j]
                     if not (better or grade[i] < grade[j]) or tier[i] != tier[j]:
@@ -81,7 +83,7 @@ def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> C
                     if size == 0.0:
                         continue
                     count += 1
-                    size = weigh_exactly(how, size, better, mine, Weighed(weight[j], tier[j], score[j], 0.0), apart)
+                    size = weigh_exactly(how, size, better, mine, Weighed(weight[j], tier[j], place[j], 0.0), apart)
                     margin = sigma * (score[i] - score[j])
                     push, bend = cost64(margin if better else -margin, pull.shift)
                     total += push * size

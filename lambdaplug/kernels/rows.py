@@ -27,15 +27,15 @@ __all__ = [
 # Tables.rows, float64: one entry per document, in the order of the list.
 GAIN, UPPER, LOWER, SCALE = range(4)  # what a measure's ``swap`` fills
 SCORE, GRADE, WEIGHT, TIER = range(4, 8)
-GRADIENT, HESSIAN = range(8, 10)
-FLOAT64_ROWS = 10
+GRADIENT, HESSIAN, PLACE = range(8, 11)
+FLOAT64_ROWS = 11
 # A loop by rows reads upper and lower in float32 only: its sums take their rows, for one more would not fit the cache.
 GRADIENT_BY_ROWS, HESSIAN_BY_ROWS = UPPER, LOWER
 
 # Tables.fast, float32: the same for the fast loops; what needs two numbers has its rest beside it.
 EXP, GRADE32 = range(2)
 RANK32 = GRADE32  # a list by gain has no other grades
-GAIN32, UPPER32, UPPER_REST, LOWER32, LOWER_REST, SCALE32, WEIGHT32, TIER32, SCORE32, SCORE_REST = range(2, 12)
+GAIN32, UPPER32, UPPER_REST, LOWER32, LOWER_REST, SCALE32, WEIGHT32, TIER32, PLACE32, PLACE_REST = range(2, 12)
 GRADIENT32, HESSIAN32 = range(12, 14)
 FLOAT32_ROWS = 14
 PADDING = 8  # float32 lanes of a 256-bit register: a loop's remainder runs on padding instead of one by one
@@ -84,9 +84,13 @@ class Lists(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """One value per row of the data. ``weight`` and ``tier`` may be empty."""
+    """One value per row of the data. ``weight`` and ``tier`` may be empty.
+
+    ``scores`` are those of the forces, ``placed`` those by which the lists are ordered, which distances are taken in.
+    """
 
     scores: Any
+    placed: Any
     grade: Any
     weight: Any
     tier: Any
@@ -106,7 +110,7 @@ class Pull(NamedTuple):
 
     sigma: float
     shift: float  # the cost's parameter
-    near: float  # if positive, a pair is divided by this plus the distance of its scores
+    near: float  # if positive, a pair is divided by this plus the distance of its places
     floor: float  # the least |delta|
     summed: bool  # a query is scaled by log2(1 + S)/S, S its summed force
     coefficient: float  # of everything

@@ -33,12 +33,13 @@ from .rows import (
     LOWER32,
     LOWER_REST,
     PADDING,
+    PLACE,
     RANK32,
     SCALE,
     SCALE32,
     SCORE,
-    SCORE32,
-    SCORE_REST,
+    PLACE32,
+    PLACE_REST,
     TAKEN,
     TIER,
     TIER32,
@@ -107,11 +108,13 @@ def extent(score: Any, first: float, sigma: float, spread: float) -> tuple[float
 
 @inlinable
 def stage_exactly(documents: Documents, order: Any, start: int, low: int, rows: Any) -> None:
-    """Grades, weights and tiers in float64, by rank."""
+    """Places, grades, weights and tiers in float64, by rank."""
     n = len(order)
+    place = line(rows, PLACE, low, n)
     grade, weight, tier = line(rows, GRADE, low, n), line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
     for r in range(n):
         row = np.uint64(start + order[r])
+        place[r] = load(documents.placed, row)
         grade[r] = load(documents.grade, row)
         weight[r] = load(documents.weight, row) if documents.weight.size > 0 else 1.0
         tier[r] = load(documents.tier, row) if documents.tier.size > 0 else 0.0
@@ -139,12 +142,12 @@ def stage_parts(value: Any, part: int, rest: int, fine: bool, fast: Any, padded:
 
 
 @inlinable
-def stage_distance(score: Any, top: float, fast: Any, padded: int) -> None:
-    """Scores in two parts: small distances of scores far from the top need both."""
-    n = len(score)
-    to, rest = line(fast, SCORE32, padded, n + PADDING), line(fast, SCORE_REST, padded, n + PADDING)
+def stage_distance(place: Any, top: float, fast: Any, padded: int) -> None:
+    """Places in two parts: small distances far from the top need both."""
+    n = len(place)
+    to, rest = line(fast, PLACE32, padded, n + PADDING), line(fast, PLACE_REST, padded, n + PADDING)
     for r in range(n):
-        value = score[r] - top
+        value = place[r] - top
         to[r] = np.float32(value)
         rest[r] = np.float32(value - np.float32(value))
     pad(to, 0.0)
@@ -153,14 +156,15 @@ def stage_distance(score: Any, top: float, fast: Any, padded: int) -> None:
 
 @functools.cache
 def stage_by_gain_kernel() -> Callable[..., int]:
-    """``kernel(scores, weight, wanted, begin, lists, tables) -> the kinds of queries there are, BY_RANK: those left over``.
+    """``kernel(documents, wanted, begin, lists, tables) -> the kinds of queries there are, BY_RANK: those left over``.
 
     Whole lists, put into the order of falling gains: ``begin`` is where each document's gain begins in that order. Left
     over are lists with a cut, and WIDE ones.
     """
 
-    def kernel(scores: Any, weight: Any, wanted: Any, begin: Any, lists: Any, tables: Any) -> int:
-        wanted, lists, tables = Wanted(*wanted), Lists(*lists), Tables(*tables)
+    def kernel(documents: Any, wanted: Any, begin: Any, lists: Any, tables: Any) -> int:
+        documents, wanted, lists, tables = Documents(*documents), Wanted(*wanted), Lists(*lists), Tables(*tables)
+        scores, weight = documents.scores, documents.weight
         rows, fast = tables.rows, tables.fast
         offsets, first, order, marks = lists.offsets, lists.first, lists.order, tables.marks
         sigma, fine, symmetric, ordered = wanted.sigma, wanted.fine, wanted.symmetric, wanted.ordered
@@ -214,10 +218,10 @@ def stage_by_gain_kernel() -> Callable[..., int]:
             for r in range(n):
                 power[r] = exponential(sigma * (score[r] - top))
             if wanted.distanced:
+                place = line(rows, PLACE, low, n)
                 for r in range(n):
-                    value = score[r] - top
-                    fast[SCORE32, padded + r] = np.float32(value)
-                    fast[SCORE_REST, padded + r] = np.float32(value - np.float32(value))
+                    place[r] = load(documents.placed, start + document[r])
+                stage_distance(place, documents.placed[start + order[start]], fast, padded)
             if weight.size > 0:
                 for r in range(n):
                     fast[WEIGHT32, padded + r] = np.float32(load(weight, start + document[r]))
@@ -290,7 +294,10 @@ def stage_by_rank_kernel() -> Callable[..., int]:
             if not wanted.symmetric:
                 stage_parts(lower, LOWER32, LOWER_REST, wanted.fine, fast, padded)
             if wanted.distanced:
-                stage_distance(score, top, fast, padded)
+                place = line(rows, PLACE, low, n)
+                for r in range(n):
+                    place[r] = load(documents.placed, start + document[r])
+                stage_distance(place, place[0], fast, padded)
             if documents.weight.size > 0:
                 weight_to = line(fast, WEIGHT32, padded, n + PADDING)
                 for r in range(n):

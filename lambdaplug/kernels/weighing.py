@@ -20,7 +20,7 @@ class PairShape(NamedTuple):
     scaled: bool = False  # |delta| has a factor of the upper document
     weighted: bool = False  # documents carry weights
     tiered: bool = False  # only pairs of the same tier
-    distanced: bool = False  # |delta| is divided by a constant plus the distance of the scores
+    distanced: bool = False  # |delta| is divided by a constant plus the distance of the places
     shifted: bool = False  # the cost has a parameter
     summed: bool = False  # a query is scaled by log2(1 + S)/S, S its summed force
 
@@ -43,8 +43,8 @@ class Weighed(NamedTuple):
 
     weight: float
     tier: float
-    score: float
-    score_rest: float  # what float32 leaves of the score
+    place: float  # the score that it is ordered by
+    place_rest: float  # what float32 leaves of it
 
 
 @inlinable
@@ -65,7 +65,7 @@ def weigh(pair: Any, size: float, better: bool, one: Any, other: Any, apart: flo
     if pair.tiered:
         size = size if one.tier == other.tier else np.float32(0.0)
     if pair.distanced:
-        size /= apart + distance(one.score, one.score_rest, other.score, other.score_rest)
+        size /= apart + distance(one.place, one.place_rest, other.place, other.place_rest)
     return size
 
 
@@ -73,10 +73,10 @@ weigh_exactly = inlinable(copied(weigh))  # the same for float64: nothing reorde
 
 
 @inlinable
-def nearness(near: float, scores: Any, n: int) -> float:
-    """What a pair's distance is added to. Where all scores are equal nothing is divided."""
+def nearness(near: float, places: Any, n: int) -> float:
+    """What a pair's distance is added to. Where all places are equal nothing is divided."""
     for r in range(1, n):
-        if scores[r] != scores[0]:
+        if places[r] != places[0]:
             return near
     return 1.0
 

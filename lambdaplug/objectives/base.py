@@ -128,6 +128,12 @@ class Ranking:
     iteration: int = 0
     exact: bool = False  # float64 for every pair, whatever the spread of the scores
     engines: dict[Hashable, Any] = field(default_factory=dict)
+    noisy: Array | None = None  # the scores that the orders are by, where they are others
+
+    @property
+    def placed(self) -> Array:
+        """The scores that the orders are by."""
+        return self.scores if self.noisy is None else self.noisy
 
     def engine(self, objective: object, tier: Array, make: Callable[[], T]) -> T:
         """What this objective does with each task, worked out for the first of them."""

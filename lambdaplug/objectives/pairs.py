@@ -65,7 +65,7 @@ class PairEngine:
         weight = EMPTY if queries.document_weight is None else queries.document_weight
         self.prepared = objective.prepared(queries)
         self.given, self.norm = tuple(self.prepared), self.prepared.norm
-        self.documents = tuple(Documents(ranking.scores, self.prepared.grade, weight, tier))
+        self.documents = tuple(Documents(ranking.scores, ranking.placed, self.prepared.grade, weight, tier))
         self.weighted, self.tiered, self.distanced = weight.size > 0, tier.size > 0, objective.cost.distance > 0.0
         self.offsets, self.order = queries.offsets, order
         self.swap = swap_kernel(self.measure.swap_rows())
@@ -142,8 +142,7 @@ class ByRows(PairEngine):
         documents, wanted, levels = self.documents, self.wanted, self.levels
         found = BY_RANK
         if self.by_gain:
-            scores, _, weight, _ = documents
-            found = stage_by_gain_kernel()(scores, weight, wanted, levels.begin, lists, tables)
+            found = stage_by_gain_kernel()(documents, wanted, levels.begin, lists, tables)
         if found & BY_RANK:
             found = (found & ~BY_RANK) | stage_by_rank_kernel()(documents, wanted, lists, tables)
         n, part = len(gradient), (0, len(gradient))

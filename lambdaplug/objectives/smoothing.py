@@ -6,6 +6,10 @@ those of the scores s themselves:
 
     force = sigma * mean over samples of |dM(i, j; order of z)| * rho(s_i - s_j).
 
+A distance that divides the delta (``lp.RankNet(distance=d)``) is that of z as well: documents that the noise has put far
+apart are far apart, however close their scores. Divided by the distance of s, two equal scores with a large delta in the
+noisy order would outweigh all other pairs.
+
 The draws are a function of the query itself: seed, scores as float32, labels, sample and the document's place. So they need
 no iteration, are the same at any number of threads and on any part of a cluster, and are new in each round because the
 scores move. Where nothing moves, they are repeated.
@@ -62,7 +66,8 @@ def noisy_ranking(objective: "LambdaRank", ranking: Ranking, task: Task, scratch
     key = "noisy", id(objective), id(orders)  # all outlive the round
     found: Ranking | None = ranking.engines.get(key)
     if found is None:
-        found = dataclasses.replace(ranking, orders=dict.fromkeys([*ranking.orders, cutoff, None], order), engines={})
+        orders = dict.fromkeys([*ranking.orders, cutoff, None], order)
+        found = dataclasses.replace(ranking, orders=orders, noisy=z, engines={})
         ranking.engines[key] = found
     return found
 
