@@ -6,6 +6,7 @@ import inspect
 import itertools
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -1058,6 +1059,71 @@ def test_early_stopping_maximises_what_a_callback_logs(way, name, data, other):
     curve = (logging.log if way == "inside" else log)["mine"]["mrr"]
     assert stopping.maximize is True
     assert_stopped_at_the_top(int(np.argmax(curve)), curve)
+
+
+class Holding(xgb.callback.TrainingCallback):
+    """A user's callback that asks an early stopping, kept where ``ask`` finds it."""
+
+    def __init__(self, ask, **held):
+        super().__init__()
+        self.ask, self.held = ask, held
+
+    def after_iteration(self, model, epoch, evals_log):
+        return self.ask(model, epoch, evals_log)
+
+
+def in_a_thread(scores, made):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lp.metric("mrr"), scores, made).result()
+
+
+def test_early_stopping_that_a_callback_holds_by_name_maximises(data, other):
+    stopping = xgb.callback.EarlyStopping(rounds=STOP)
+    holding = Holding(stopping.after_iteration, stopping=stopping)
+    booster, _, curves = XGBoost.curves(
+        lp.LambdaRank("ndcg@10"), lp.metric("mrr"), data, other, MOST, callbacks=[holding]
+    )
+    assert_stopped_at_the_top(booster.best_iteration, curves["mrr"])
+
+
+@pytest.mark.parametrize("metric", [lp.metric("mrr"), in_a_thread], ids=["plain", "in a thread"])
+@pytest.mark.parametrize("asked", [None, True, "loss"])
+def test_early_stopping_out_of_reach_is_warned_of_if_it_minimises(metric, asked, data, other, recwarn):
+    # A function hides the EarlyStopping, and a thread hides all callbacks.
+    def both(scores, made):
+        ((name, value),) = metric(scores, made)
+        return [("loss", 1 - value), (name, value)]
+
+    chosen = {"metric_name": "loss"} if asked == "loss" else {"metric_name": "mrr", "maximize": asked}
+    ask = xgb.callback.EarlyStopping(rounds=STOP, **chosen).after_iteration
+    valid = XGBoost.data(other)
+    xgb.train(
+        XGBOOST,
+        XGBoost.data(data),
+        MOST,
+        obj=lp.LambdaRank("ndcg@10"),
+        evals=[(valid, "valid"), (valid, "again")],
+        custom_metric=both,
+        callbacks=[Holding(lambda *round_: ask(*round_))],
+        verbose_eval=False,
+    )
+    said = [str(one.message) for one in recwarn if issubclass(one.category, lp.LambdaplugWarning)]
+    assert len(said) == (asked is None)
+    assert all(re.search(r"does not maximise 'mrr'.*maximize=True", one) for one in said)
+
+
+def test_evaluating_without_early_stopping_is_not_warned_of(data, other, recwarn):
+    metric, objective = lp.metric("mrr"), lp.LambdaRank("ndcg@10")
+    train, valid, again = XGBoost.data(data), XGBoost.data(other), XGBoost.data(other)
+    booster = xgb.Booster(XGBOOST, [train, valid])
+    for iteration in range(8):
+        booster.update(train, iteration, fobj=objective)
+        booster.eval_set([(train, "train"), (valid, "valid")], iteration, metric)
+        metric(booster.predict(valid), valid)
+    # A training that watches the same values, rightly, while the ones from above are still there.
+    options = {"evals": [(train, "train"), (again, "again")], "verbose_eval": False, "early_stopping_rounds": STOP}
+    xgb.train(XGBOOST, train, 8, obj=objective, custom_metric=metric, **options)
+    assert not [str(one.message) for one in recwarn if issubclass(one.category, lp.LambdaplugWarning)]
 
 
 def quality(scores, made):
