@@ -1557,7 +1557,7 @@ FLOORS = {
     "LightGBM": {"num_leaves": 31, "min_sum_hessian_in_leaf": 40},
     "XGBoost": {"max_depth": 6, "min_child_weight": 40},
 }
-AFTER = 11  # the trees are looked at after ten rounds
+AFTER = 11  # the trees are first looked at after ten rounds
 
 
 def cross_validated(host, data, **how):
@@ -1621,6 +1621,35 @@ def test_weights_that_add_up_to_one_are_warned_of(data):
     made = XGBoost.data(data, np.full(len(data.group), 5 / len(data.group)))
     with pytest.warns(lp.LambdaplugWarning, match=r"trees are small: the last 5 have \d leaves.*could grow 64"):
         xgb.train({"disable_default_eval_metric": 1, "nthread": 1}, made, AFTER, obj=lp.LambdaRank("mrr"))
+
+
+SLOW = {"disable_default_eval_metric": 1, "nthread": 1, "learning_rate": 0.1}
+LONG = 41  # the last look is after forty rounds
+
+
+def learned(name, data, made, **how):
+    """What 41 slow rounds make of the training data, and the leaves of the last trees."""
+    booster = xgb.train({**SLOW, **how}, made, LONG, obj=lp.LambdaRank(name))
+    value = lp.evaluate(name, data.y, booster.predict(made), data.group)[name]
+    return value, np.median([tree.count("leaf=") for tree in booster.get_dump()[-5:]])
+
+
+def test_trees_that_the_hessians_keep_small_later_on_are_warned_of(data):
+    made = XGBoost.data(data, np.full(len(data.group), 0.25))
+    with pytest.warns(lp.LambdaplugWarning, match="trees are small") as caught:
+        found, leaves = learned("ndcg", data, made)
+    assert len(caught) == 1
+    without, more = learned("ndcg", data, made, min_child_weight=0)
+    assert leaves < more / 2
+    assert found < without - 0.008
+
+
+@pytest.mark.parametrize("name", ["mrr", "ndcg", "map"])
+def test_trees_that_shrink_as_all_is_learnt_are_not_warned_of(name, data):
+    found, leaves = learned(name, data, XGBoost.data(data))
+    without, more = learned(name, data, XGBoost.data(data), min_child_weight=0)
+    assert leaves < more
+    assert found > without - 0.008
 
 
 LARGE_ENOUGH = {
