@@ -300,9 +300,18 @@ def watching(clicks):  # noqa: ARG001
     return lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), weight=weight)
 
 
+def tossing(_):
+    return lp.Mixture(
+        [(0.5, lp.SPSA("ndcg@10", evaluations=4, seed=3)), (0.5, lp.LambdaRank("mrr", noise=1.0, normalize="std"))],
+        step="gradient",
+    )
+
+
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize(
-    "make", [lambda _: lp.LambdaRank("map"), graded, moving, watching], ids=["plain", "graded", "scheduled", "watching"]
+    "make",
+    [lambda _: lp.LambdaRank("map"), graded, moving, watching, tossing],
+    ids=["plain", "graded", "scheduled", "watching", "tossing"],
 )
 def test_the_model_is_the_one_of_one_machine(client, spread, host, make):
     dX, dy, dq, dclicks, _ = spread
