@@ -296,8 +296,8 @@ def metric(
 
     Early stopping maximises them in both hosts. XGBoost guesses a metric's direction from its name, so lambdaplug tells
     its ``EarlyStopping`` where that was told no ``maximize=``, also inside a callback of yours and where a function of
-    yours reports the value under another name. Where it cannot know whether higher is better (the value was changed) it
-    warns. What reaches ``EarlyStopping`` without ``lp.metric``, as from ``lp.evaluate``, needs ``maximize=True``.
+    yours reports the value under another name. Where it cannot know whether higher is better (the value was changed), or
+    cannot reach the ``EarlyStopping`` (a closure holds it, or the metric is called in another thread), it warns. What reaches ``EarlyStopping`` without ``lp.metric``, as from ``lp.evaluate``, needs ``maximize=True``.
     Weights do not enter: a metric is the plain mean over queries.
     ``labels`` measures by another source than the evaluated data set's labels, such as clicks: one value per row of it.
     ``ties`` is how equal scores stand, as in :func:`evaluate`.

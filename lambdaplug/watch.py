@@ -14,12 +14,12 @@ __all__ = ["watch"]
 
 
 SAMPLE = 128
-LOOK = 10  # rounds, after which the trees are looked at: later on, small ones may mean that all is learnt
+LOOKS = 10, 20, 40  # rounds, after which the trees are looked at
 TREES = 5  # the last ones, then
 ROWS = 40  # for each leaf, at least: trees of few rows are small in any case
 FEW = 0.3  # of the leaves that are possible
 NEAR = 3.0  # times the floor: what leaves hold on average where the floor is what stops them
-FITTED = 0.08  # of the first round's hessians: what is left where the training data are learnt
+FITTED = 0.1  # of the gradients: no more than that is left where the training data are learnt, and trees shrink rightly
 
 
 class Seen(NamedTuple):
@@ -28,7 +28,7 @@ class Seen(NamedTuple):
     sample: npt.NDArray[np.float64]  # the scores of some rows
     pushed: bool  # its gradients were not all zero
     rounds: int
-    hessian: float  # the sum in the first round
+    gradient: float  # the largest sum, without signs, of the first round and those looked at
     warned: bool
 
 
@@ -39,8 +39,9 @@ def watch(data: DataSet, scores: npt.ArrayLike, gradient: npt.NDArray[Any], hess
     """Warn, once per training, when the last round's tree has no split, or when the hessians keep the trees small.
 
     A tree without a split moves all scores alike. A few rows tell most rounds from that; only when they do not is the
-    tree itself looked at. The size of trees is looked at once, after the first rounds, from the booster's own account of
-    them.
+    tree itself looked at. The size of trees is looked at a few times, from the booster's own account of them: with a low
+    learning rate they become small later. They do so too as the training data are learnt, with nothing lost: then few
+    gradients are left.
     """
     values = np.asarray(scores).reshape(-1)
     if data.booster is None or values.size == 0:
@@ -48,27 +49,34 @@ def watch(data: DataSet, scores: npt.ArrayLike, gradient: npt.NDArray[Any], hess
     sample = values[:: 1 + values.size // SAMPLE].astype(np.float64)
     last = _seen.get(data.booster)
     if last is None or len(last.sample) != len(sample):
-        total = float(hessian.sum(dtype=np.float64))
-        _seen[data.booster] = Seen(sample, _pushed(gradient), 0, total, last is not None and last.warned)
+        warned = last is not None and last.warned
+        _seen[data.booster] = Seen(sample, _pushed(gradient), 0, _size(gradient), warned)
         return
-    message = None
+    message, rounds, most = None, last.rounds + 1, last.gradient
     if not last.warned:
         moved = sample - last.sample
         # A shift of all scores rounds each of them anew, in the host's precision.
         rounding = 4 * np.finfo(values.dtype).eps * max(np.abs(sample).max(), np.abs(last.sample).max())
         if np.ptp(moved) <= rounding and last.pushed:
             message = _no_split(data, values.size, hessian)
-        if last.rounds + 1 == LOOK:
-            message = message or _small_trees(data, values.size, hessian, last.hessian)
+        if rounds in LOOKS:
+            size = _size(gradient)
+            most = max(most, size)
+            if message is None and size > FITTED * most:
+                message = _small_trees(data, values.size)
     if message is not None:
         warnings.warn(message, LambdaplugWarning, stacklevel=3)
     warned = last.warned or message is not None
-    _seen[data.booster] = Seen(sample, _pushed(gradient), last.rounds + 1, last.hessian, warned)
+    _seen[data.booster] = Seen(sample, _pushed(gradient), rounds, most, warned)
 
 
 def _pushed(gradient: npt.NDArray[Any]) -> bool:
     """Whether any gradient is not zero; a few rows mostly tell."""
     return bool(gradient[:: 1 + gradient.size // SAMPLE].any() or gradient.any())
+
+
+def _size(gradient: npt.NDArray[Any]) -> float:
+    return float(np.abs(gradient).sum(dtype=np.float64))
 
 
 def _no_split(data: DataSet, rows: int, hessian: npt.NDArray[Any]) -> str | None:
@@ -84,13 +92,11 @@ def _no_split(data: DataSet, rows: int, hessian: npt.NDArray[Any]) -> str | None
     )
 
 
-def _small_trees(data: DataSet, rows: int, hessian: npt.NDArray[Any], first: float) -> str | None:
+def _small_trees(data: DataSet, rows: int) -> str | None:
     """What to say where leaves are few, and hold hardly more of the hessians than they must.
 
     Leaves that are few for another reason hold more: features that hardly vary, a limit on the gain of a split.
     """
-    if float(hessian.sum(dtype=np.float64)) < FITTED * first:
-        return None
     grown = data.grown(TREES)
     if grown is None:
         return None

@@ -300,9 +300,18 @@ def watching(clicks):  # noqa: ARG001
     return lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), weight=weight)
 
 
+def tossing(_):
+    return lp.Mixture(
+        [(0.5, lp.SPSA("ndcg@10", evaluations=4, seed=3)), (0.5, lp.LambdaRank("mrr", noise=1.0, normalize="std"))],
+        step="gradient",
+    )
+
+
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize(
-    "make", [lambda _: lp.LambdaRank("map"), graded, moving, watching], ids=["plain", "graded", "scheduled", "watching"]
+    "make",
+    [lambda _: lp.LambdaRank("map"), graded, moving, watching, tossing],
+    ids=["plain", "graded", "scheduled", "watching", "tossing"],
 )
 def test_the_model_is_the_one_of_one_machine(client, spread, host, make):
     dX, dy, dq, dclicks, _ = spread
@@ -443,15 +452,21 @@ def fits(client, dX, dy, dq, objective, **options):
 
 
 @pytest.mark.parametrize(
-    "ids", [np.arange(6) << 33, np.arange(6) / 4 + 1, np.arange(-3, 3)], ids=["64 bits", "fractions", "< 0"]
+    "changed",
+    [lambda ids: ids << 33, lambda ids: ids / 4 + 1, lambda ids: ids - 3],
+    ids=["64 bits", "fractions", "< 0"],
 )
-def test_ids_that_a_matrix_of_xgboosts_would_not_keep_are_refused(ids):
-    from lambdaplug.hosts.dask.xgboost import _seen
-
-    part = {"data": np.zeros((12, 1)), "label": np.zeros(12)}
+def test_ids_that_a_matrix_of_xgboosts_would_not_keep_are_refused(client, spread, changed):
+    # XGBoost would train on, with several queries as one.
+    dX, dy, dq, *_ = spread
+    fit = functools.partial(
+        lp.dask.train, client, PARAMETERS["xgboost"], objective=lp.LambdaRank("map"), num_boost_round=1
+    )
+    ids = placed(client, dq.map_blocks(changed))
     with pytest.raises(lp.LambdaplugError, match=r"expected integers from 0 to 2\*\*32 - 1.*Pass \(dX, dy, dq\)"):
-        _seen([{**part, "qid": np.repeat(ids, 2)}])
-    assert _seen([{**part, "qid": np.repeat(np.arange(6.0), 2)}])[0] == [12]
+        fit(dxgb.DaskDMatrix(client, dX, dy, qid=ids))
+    found = [DATA.predict(fit(data)["booster"]) for data in ((dX, dy, ids), dxgb.DaskDMatrix(client, dX, dy, qid=dq))]
+    np.testing.assert_array_equal(*found)
 
 
 def test_cut_queries_are_refused(client, spread):

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -1060,6 +1061,71 @@ def test_early_stopping_maximises_what_a_callback_logs(way, name, data, other):
     assert_stopped_at_the_top(int(np.argmax(curve)), curve)
 
 
+class Holding(xgb.callback.TrainingCallback):
+    """A user's callback that asks an early stopping, kept where ``ask`` finds it."""
+
+    def __init__(self, ask, **held):
+        super().__init__()
+        self.ask, self.held = ask, held
+
+    def after_iteration(self, model, epoch, evals_log):
+        return self.ask(model, epoch, evals_log)
+
+
+def in_a_thread(scores, made):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lp.metric("mrr"), scores, made).result()
+
+
+def test_early_stopping_that_a_callback_holds_by_name_maximises(data, other):
+    stopping = xgb.callback.EarlyStopping(rounds=STOP)
+    holding = Holding(stopping.after_iteration, stopping=stopping)
+    booster, _, curves = XGBoost.curves(
+        lp.LambdaRank("ndcg@10"), lp.metric("mrr"), data, other, MOST, callbacks=[holding]
+    )
+    assert_stopped_at_the_top(booster.best_iteration, curves["mrr"])
+
+
+@pytest.mark.parametrize("metric", [lp.metric("mrr"), in_a_thread], ids=["plain", "in a thread"])
+@pytest.mark.parametrize("asked", [None, True, "loss"])
+def test_early_stopping_out_of_reach_is_warned_of_if_it_minimises(metric, asked, data, other, recwarn):
+    # A function hides the EarlyStopping, and a thread hides all callbacks.
+    def both(scores, made):
+        ((name, value),) = metric(scores, made)
+        return [("loss", 1 - value), (name, value)]
+
+    chosen = {"metric_name": "loss"} if asked == "loss" else {"metric_name": "mrr", "maximize": asked}
+    ask = xgb.callback.EarlyStopping(rounds=STOP, **chosen).after_iteration
+    valid = XGBoost.data(other)
+    xgb.train(
+        XGBOOST,
+        XGBoost.data(data),
+        MOST,
+        obj=lp.LambdaRank("ndcg@10"),
+        evals=[(valid, "valid"), (valid, "again")],
+        custom_metric=both,
+        callbacks=[Holding(lambda *round_: ask(*round_))],
+        verbose_eval=False,
+    )
+    said = [str(one.message) for one in recwarn if issubclass(one.category, lp.LambdaplugWarning)]
+    assert len(said) == (asked is None)
+    assert all(re.search(r"does not maximise 'mrr'.*maximize=True", one) for one in said)
+
+
+def test_evaluating_without_early_stopping_is_not_warned_of(data, other, recwarn):
+    metric, objective = lp.metric("mrr"), lp.LambdaRank("ndcg@10")
+    train, valid, again = XGBoost.data(data), XGBoost.data(other), XGBoost.data(other)
+    booster = xgb.Booster(XGBOOST, [train, valid])
+    for iteration in range(8):
+        booster.update(train, iteration, fobj=objective)
+        booster.eval_set([(train, "train"), (valid, "valid")], iteration, metric)
+        metric(booster.predict(valid), valid)
+    # A training that watches the same values, rightly, while the ones from above are still there.
+    options = {"evals": [(train, "train"), (again, "again")], "verbose_eval": False, "early_stopping_rounds": STOP}
+    xgb.train(XGBOOST, train, 8, obj=objective, custom_metric=metric, **options)
+    assert not [str(one.message) for one in recwarn if issubclass(one.category, lp.LambdaplugWarning)]
+
+
 def quality(scores, made):
     return "quality", dict(lp.metric("mrr")(scores, made))["mrr"]
 
@@ -1491,7 +1557,7 @@ FLOORS = {
     "LightGBM": {"num_leaves": 31, "min_sum_hessian_in_leaf": 40},
     "XGBoost": {"max_depth": 6, "min_child_weight": 40},
 }
-AFTER = 11  # the trees are looked at after ten rounds
+AFTER = 11  # the trees are first looked at after ten rounds
 
 
 def cross_validated(host, data, **how):
@@ -1555,6 +1621,35 @@ def test_weights_that_add_up_to_one_are_warned_of(data):
     made = XGBoost.data(data, np.full(len(data.group), 5 / len(data.group)))
     with pytest.warns(lp.LambdaplugWarning, match=r"trees are small: the last 5 have \d leaves.*could grow 64"):
         xgb.train({"disable_default_eval_metric": 1, "nthread": 1}, made, AFTER, obj=lp.LambdaRank("mrr"))
+
+
+SLOW = {"disable_default_eval_metric": 1, "nthread": 1, "learning_rate": 0.1}
+LONG = 41  # the last look is after forty rounds
+
+
+def learned(name, data, made, **how):
+    """What 41 slow rounds make of the training data, and the leaves of the last trees."""
+    booster = xgb.train({**SLOW, **how}, made, LONG, obj=lp.LambdaRank(name))
+    value = lp.evaluate(name, data.y, booster.predict(made), data.group)[name]
+    return value, np.median([tree.count("leaf=") for tree in booster.get_dump()[-5:]])
+
+
+def test_trees_that_the_hessians_keep_small_later_on_are_warned_of(data):
+    made = XGBoost.data(data, np.full(len(data.group), 0.25))
+    with pytest.warns(lp.LambdaplugWarning, match="trees are small") as caught:
+        found, leaves = learned("ndcg", data, made)
+    assert len(caught) == 1
+    without, more = learned("ndcg", data, made, min_child_weight=0)
+    assert leaves < more / 2
+    assert found < without - 0.008
+
+
+@pytest.mark.parametrize("name", ["mrr", "ndcg", "map"])
+def test_trees_that_shrink_as_all_is_learnt_are_not_warned_of(name, data):
+    found, leaves = learned(name, data, XGBoost.data(data))
+    without, more = learned(name, data, XGBoost.data(data), min_child_weight=0)
+    assert leaves < more
+    assert found > without - 0.008
 
 
 LARGE_ENOUGH = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracle import VALUES, rank, scaled
 
 import lambdaplug as lp
-from lambdaplug.kernels import sign_kernel
+from lambdaplug.kernels import label_hash_kernel, sign_kernel
 from lambdaplug.objectives.perturbation import simultaneous_slope
 from lambdaplug.queries import Queries
 
@@ -55,9 +55,11 @@ def test_finite_differences_are_two_values_a_document(name, queries):
         np.testing.assert_allclose(g, expected, rtol=1e-5, atol=1e-7)
 
 
-def signs(group, seed=0, iteration=0, draw=0, first=0):
-    found = np.empty(sum(group))
-    sign_kernel()(seed, iteration, draw, first, np.concatenate([[0], np.cumsum(group)]), found)
+def signs(scores, labels, group, seed=0, draw=0):
+    offsets = np.concatenate([[0], np.cumsum(group)])
+    hashes, found = np.empty(len(group), np.uint32), np.empty(len(scores))
+    label_hash_kernel()(labels, offsets, hashes)
+    sign_kernel()(scores, (hashes, seed, draw), offsets, found)
     return found
 
 
@@ -72,26 +74,34 @@ def test_simultaneous_perturbation_is_its_definition(name, queries, iteration, e
     expected = np.zeros(len(scores))
     c = C / (iteration + 1) ** 0.101
     for draw in range(evaluations // 2):
-        delta = signs(group, seed=3, iteration=iteration, draw=draw)
+        delta = signs(scores, labels, group, seed=3, draw=draw)
         for s, y, d, rows in split(group, scores, labels, delta, np.arange(len(scores))):
             gain = measured(name, s + c * d, y) - measured(name, s - c * d, y)
             expected[rows] -= gain / (2 * c * d) / (evaluations // 2)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
 
 
-def test_signs_are_fair_coins_of_their_coordinates_alone():
-    group = [1000] * 20
-    delta = signs(group)
+def test_signs_are_fair_coins_of_the_query_alone():
+    group, rng = [1000] * 20, np.random.default_rng(0)
+    scores, labels = rng.normal(size=20_000), rng.integers(0, 5, 20_000).astype(float)
+    delta = signs(scores, labels, group)
     assert set(delta) == {-1.0, 1.0}
-    others = [signs(group, seed=1), signs(group, iteration=1), signs(group, draw=1), signs(group, first=1)]
+    moved, relabelled = scores.copy(), labels.copy()
+    moved[::1000] += 1e-6  # one document of each query, by a few float32
+    relabelled[999::1000] += 1
+    others = [signs(scores, labels, group, seed=1), signs(scores, labels, group, seed=1 << 40)]
+    others += [signs(scores, labels, group, draw=1), signs(moved, labels, group), signs(scores, relabelled, group)]
     others.append(np.roll(delta, 1))
     for other in others:  # sums of 20,000 coins: standard deviation 141
         assert abs(other.sum()) < 5 * 141
         assert abs((delta * other).sum()) < 5 * 141
     queries = delta.reshape(20, 1000)
     assert np.abs(queries @ queries.T - 1000 * np.eye(20)).max() < 5 * 32
-    # The same query at the same place has the same signs, whatever comes before it and in whatever task.
-    np.testing.assert_array_equal(signs([5, 1000], first=3)[5:], signs([1000], first=4))
+    # Wherever the query stands, and in single precision too.
+    some = slice(5000, 7000)
+    np.testing.assert_array_equal(signs(scores[some], labels[some], [1000, 1000]), delta[some])
+    single = scores.astype(np.float32).astype(float)
+    np.testing.assert_array_equal(signs(single, labels, group), delta)
 
 
 def test_the_estimate_is_unbiased_on_a_smooth_function():
@@ -107,7 +117,7 @@ def test_the_estimate_is_unbiased_on_a_smooth_function():
 
     c = 1e-3
     truth = -smooth.differentiate(Queries(labels, group), scores, dtype=np.float64)[0]
-    few = np.array([simultaneous_slope(value, scores, offsets, c=c, draws=1, iteration=m) for m in range(400)])
+    few = np.array([simultaneous_slope(value, scores, offsets, c=c, draws=1, seed=m) for m in range(400)])
     error = few.std(axis=0, ddof=1) / np.sqrt(len(few))
     assert (np.abs(few.mean(axis=0) - truth) <= 4 * error + 1e-6).all()
     # A quadratic has no third derivative, hence no bias at any c: the error goes on falling as 1/sqrt(draws).
@@ -164,12 +174,27 @@ def test_what_holds_whatever_the_data(name, monkeypatch):
         objective.gradients(scores, labels, group, weight=np.arange(len(scores)))
 
 
-def test_draws_change_with_seed_and_iteration():
+def test_draws_change_with_seed_and_scores():
     scores, labels, group = generated(queries=20)
     objective = lp.SPSA("ndcg")
     first = objective.gradients(scores, labels, group)[0]
-    assert not np.array_equal(first, objective.gradients(scores, labels, group, iteration=1)[0])
+    assert not np.array_equal(first, objective.gradients(scores + 1e-3, labels, group)[0])
     assert not np.array_equal(first, lp.SPSA("ndcg", seed=1).gradients(scores, labels, group)[0])
+
+
+def test_a_query_tosses_the_same_wherever_it_stands():
+    scores, labels, group = generated(queries=20)
+    objective = lp.SPSA("ndcg@10", evaluations=4, seed=1)
+    rows = slice(int(group[:7].sum()), int(group[:15].sum()))
+    found = objective.gradients(scores[rows], labels[rows], group[7:15])[0]
+    np.testing.assert_array_equal(found, objective.gradients(scores, labels, group)[0][rows])
+    # The iteration says how far scores are moved; with c_decay=0 it says nothing.
+    still = lp.SPSA("ndcg", c_decay=0)
+    assert still.constant
+    assert not lp.SPSA("ndcg").constant
+    np.testing.assert_array_equal(
+        still.gradients(scores, labels, group), still.gradients(scores, labels, group, iteration=9)
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,3 +249,23 @@ def test_boosters_learn(host):
     plain = lp.evaluate("ndcg@10", DATA.labels, np.zeros(len(DATA.labels)), DATA.group)["ndcg@10"]
     for found in (scores, train(host, lp.FDSA("ndcg@10"), 20)):
         assert lp.evaluate("ndcg@10", DATA.labels, found, DATA.group)["ndcg@10"] > plain + 0.15
+
+
+@pytest.mark.parametrize("host", ["LightGBM", "XGBoost"])
+def test_a_continued_training_goes_on_as_if_it_had_not_stopped(host):
+    objective = lp.SPSA("ndcg@10", evaluations=4)
+    if host == "LightGBM":
+        parameters = {"objective": objective, "num_threads": 1, "verbose": -1, "metric": "None", "num_leaves": 7}
+
+        def trained(rounds, model=None):
+            data = lgb.Dataset(DATA.X, DATA.labels, group=DATA.group, free_raw_data=False)
+            return lgb.train(parameters, data, rounds, init_model=model)
+    else:
+        parameters = {"nthread": 1, "disable_default_eval_metric": 1, "base_score": 0.0, "max_depth": 3}
+        data = xgb.DMatrix(DATA.X, DATA.labels, qid=DATA.qid)
+
+        def trained(rounds, model=None):
+            return xgb.train(parameters, data, rounds, obj=objective, xgb_model=model)
+
+    X = DATA.X if host == "LightGBM" else xgb.DMatrix(DATA.X)
+    np.testing.assert_array_equal(trained(6, trained(4)).predict(X), trained(10).predict(X))

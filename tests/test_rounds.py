@@ -160,7 +160,7 @@ def test_the_plan_of_a_round_holds_plain_numbers():
     )
     plan = objective.at(2, {objective.guard: 0.5})
     assert [weight for weight, _ in plan.terms] == [0.5 + 2.5 - 1.25, 1.0, 0.25]
-    assert plan.constant is False  # of SPSA's tosses
+    assert plan.constant is True
     assert plan.watchers == ()
     assert plan.parts[0].weights() == pytest.approx([0.5, 0.5])
     assert (plan.parts[1].alpha, plan.parts[1].beta) == (3.0, 2.0)

@@ -23,7 +23,7 @@ def calling(kind: type, variable: str = "self") -> Any:
     The hosts pass an objective its scores and data set, and a metric the same; neither says which Booster is training,
     which alone knows the round, its parameters and its trees. But the call comes from inside one of its methods. This is
     the one place that looks at the callers' frames, and None is an answer that every caller must be able to bear: a
-    compiled caller has no frames.
+    compiled caller has no frames, nor has one in another thread.
     """
     frame = sys._getframe(1)
     while frame is not None:
@@ -75,7 +75,7 @@ class Host(abc.ABC):
             0 if booster is None else self.trees(booster),
             self.hessian_floor,
             functools.partial(self.grown, booster),
-            self.on_metric,
+            functools.partial(self.on_metric, booster, data),
             self.total(),
             self.is_partial(booster),
             self.is_stand_in(data),
@@ -105,8 +105,8 @@ class Host(abc.ABC):
     def check(self, booster: Any, data: Any) -> None:  # noqa: B027
         """Refuse parameters with which a custom objective would learn nothing."""
 
-    def on_metric(self, reported: list[tuple[str, float]]) -> None:  # noqa: B027
-        """A metric reports these measures, of which higher is better."""
+    def on_metric(self, booster: Any, data: Any, reported: list[tuple[str, float]]) -> None:  # noqa: B027
+        """A metric reports these measures of a data set, of which higher is better."""
 
     def total(self) -> Callable[[Array], Array] | None:
         """How arrays are added up over the workers that train together; None on one machine."""

@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,15 @@ __all__ = ["HOST", "XGBDataIter", "XGBRanker", "metrics_of", "plain_parameters"]
 
 Raw = tuple[npt.NDArray[Any], ...]
 
+
+class Report(NamedTuple):
+    """What our metric said of a data set."""
+
+    number: int  # in the order of all reports
+    trees: int | None  # that the Booster had; None if it was not found
+    values: dict[str, float]
+
+
 introduce(Callback)
 introduce(Recorder)
 
@@ -50,6 +59,39 @@ class XGBoost(Host):
         self._threads: weakref.WeakKeyDictionary[xgb.Booster, int] = weakref.WeakKeyDictionary()
         # What we have reported while an EarlyStopping has not said which way it looks.
         self._undirected: weakref.WeakKeyDictionary[Any, dict[str, list[float]]] = weakref.WeakKeyDictionary()
+        # Our reports, numbered, where no EarlyStopping was in sight; how many there were when a Booster was first seen.
+        self._unwatched: weakref.WeakKeyDictionary[xgb.DMatrix, list[Report]] = weakref.WeakKeyDictionary()
+        self._reports = 0
+        self._begun: weakref.WeakKeyDictionary[xgb.Booster, int] = weakref.WeakKeyDictionary()
+        self._warned: weakref.WeakSet[xgb.Booster] = weakref.WeakSet()
+
+    def check(self, booster: Any, data: Any) -> None:  # noqa: ARG002
+        """Warn, once per training, of an early stopping out of sight that does not maximise our metric.
+
+        Whoever holds it, an EarlyStopping notes its best score in the Booster. If that is a value of our metric, and a
+        higher one came later, it minimises. A warning, not an error: one with ``min_delta=``, or one that was told to
+        minimise, looks the same.
+        """
+        if booster is None:
+            return
+        begun = self._begun.setdefault(booster, self._reports)
+        best = booster.attr("best_score") if self._reports > begun and booster not in self._warned else None
+        if best is None:
+            return
+        trees = self.trees(booster)  # what was said of as many may not have come to early stopping yet
+        for reports in list(self._unwatched.values()):
+            seen = [one.values for one in reports if one.number >= begun and one.trees != trees]
+            name = _passed_over(float(best), seen)
+            if name is not None:
+                self._warned.add(booster)
+                warnings.warn(
+                    f"XGBoost's early stopping does not maximise {name!r}: its best score is {float(best):.6g}, and higher "
+                    "ones came later. XGBoost guesses the direction from the metric's name, and lambdaplug, which corrects "
+                    "that, cannot reach this EarlyStopping. Pass maximize=True to EarlyStopping or xgb.train.",
+                    LambdaplugWarning,
+                    stacklevel=6,
+                )
+                return
 
     def queries(self, booster: Any, data: Any) -> Queries:  # noqa: ARG002
         """A DMatrix keeps no version, so its labels, groups and weights are compared with the last ones."""
@@ -87,16 +129,25 @@ class XGBoost(Host):
     def total(self) -> Callable[[Array], Array] | None:
         return _total if xgb.collective.is_distributed() else None
 
-    def on_metric(self, reported: list[tuple[str, float]]) -> None:
+    def on_metric(self, booster: Any, data: Any, reported: list[tuple[str, float]]) -> None:
         """Have early stopping maximise our metrics.
 
-        XGBoost guesses the direction from a metric's name, and would minimise "mrr". An EarlyStopping that was told neither
-        a direction nor one of our names has guessed once it has looked at the first round; it compares nothing before the
-        second. When our metric comes to that, what it watches is known.
+        XGBoost guesses the direction from a metric's name, and would minimise "mrr". It hands a metric the scores and the
+        data set, and turns its answer into text before an EarlyStopping sees it: nothing leads from the one to the other
+        but the callers' frames, which show the container of the training's callbacks. An EarlyStopping that was told
+        neither a direction nor one of our names has guessed once it has looked at the first round; it compares nothing
+        before the second. When our metric comes to that, what it watches is known.
+
+        Where there is no EarlyStopping in sight, as in a thread of the user's metric, ``check`` looks for its traces.
         """
         container = calling(xgb.callback.CallbackContainer)
+        stoppings = _stoppings(container.callbacks) if container is not None else []
+        if not stoppings:
+            trees = None if booster is None else self.trees(booster)
+            self._unwatched.setdefault(data, []).append(Report(self._reports, trees, dict(reported)))
+            self._reports += 1
         names = [name for name, _ in reported]
-        for stopping in _stoppings(container.callbacks) if container is not None else ():
+        for stopping in stoppings:
             if stopping.maximize is None and stopping.metric_name in names:
                 stopping.maximize = True
             elif stopping.maximize is None:
@@ -135,12 +186,25 @@ def _stoppings(callbacks: Iterable[Any]) -> list[xgb.callback.EarlyStopping]:
     found, waiting = dict[int, Any](), list(callbacks)
     while waiting:
         callback = waiting.pop()
-        if isinstance(callback, (list, tuple)) and len(callback) < 100:  # longer ones are records
-            waiting += callback
+        if isinstance(callback, (list, tuple, dict)) and len(callback) < 100:  # longer ones are records
+            waiting += callback.values() if isinstance(callback, dict) else callback
         elif isinstance(callback, xgb.callback.TrainingCallback) and id(callback) not in found:
             found[id(callback)] = callback
             waiting += getattr(callback, "__dict__", {}).values()
     return [one for one in found.values() if isinstance(one, xgb.callback.EarlyStopping)]
+
+
+SIX_DIGITS = 2e-6  # the rounding of what XGBoost reads from its own text
+
+
+def _passed_over(best: float, reports: list[dict[str, float]]) -> str | None:
+    """The name of a metric of which ``best`` is the best score to an early stopping that saw higher ones later."""
+    for name in reports[-1] if reports else ():
+        values = [report[name] for report in reports if name in report]
+        here = [place for place, value in enumerate(values) if abs(value - best) <= SIX_DIGITS]
+        if here and max(values[here[-1] :]) > best + SIX_DIGITS:
+            return name
+    return None
 
 
 def _correct(stopping: xgb.callback.EarlyStopping, seen: dict[str, list[float]], sets: int) -> None:
@@ -158,9 +222,9 @@ def _correct(stopping: xgb.callback.EarlyStopping, seen: dict[str, list[float]],
         return  # XGBoost's own
     value = score[0] if isinstance(score, tuple) else score
     ours = np.array([np.mean(some[first::sets]) for some in seen.values() for first in range(min(sets, len(some)))])
-    if np.isclose(value, ours, rtol=0, atol=2e-6).any():
+    if np.isclose(value, ours, rtol=0, atol=SIX_DIGITS).any():
         stopping.maximize = True
-    elif not np.isclose(value, [-ours, 1 - ours], rtol=0, atol=2e-6).any():  # those are losses: lower is better
+    elif not np.isclose(value, [-ours, 1 - ours], rtol=0, atol=SIX_DIGITS).any():  # those are losses: lower is better
         warnings.warn(
             f"XGBoost's early stopping minimises {watched!r}: it was told no direction, and guesses it from the name. If "
             f"{watched!r} is made of {', '.join(seen)}, of which more is better, pass maximize=True to EarlyStopping or "

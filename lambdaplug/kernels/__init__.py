@@ -5,12 +5,12 @@ from .by_delta import PairDelta, by_delta_kernel, delta_kernel
 from .by_gain import by_gain_kernel
 from .by_rank import by_rank_kernel, rows_of
 from .compiling import Kernels, copied, foreign, inlinable, try_compiling
-from .drawing import label_hash_kernel, noise_kernel
+from .drawing import label_hash_kernel, noise_kernel, sign_kernel
 from .exact import exact_kernel
 from .finishing import finish_kernel, shape_kernel
 from .measuring import expected_kernel, norm_kernel, sort_stretch, swap_kernel, tied_value_kernel, value_kernel
 from .parsing import LETOR_FAULTS, LETOR_QUERY, LETOR_WIDER, VALUE_BYTES, letor_kernel, powers_of_ten, text_kernel
-from .perturbing import NOISE, change, move_kernel, sign_kernel
+from .perturbing import NOISE, change, move_kernel
 from .placing import place_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
 from .projecting import gather_kernel, scatter_kernel

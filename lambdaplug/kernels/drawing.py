@@ -1,6 +1,6 @@
-"""Noise that depends on nothing but what it is drawn for.
+"""Noise and tosses of a coin that depend on nothing but what they are drawn for.
 
-A document's noise is a hash of its query (seed, scores, labels), the sample and its place in the query: whoever asks, in
+A document's draw is a hash of its query (seed, scores, labels), the sample and its place in the query: whoever asks, in
 whatever order and on whatever machine. Everything is 32 bits wide, so that loops become packed instructions.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from .compiling import bits_from_float32, compile_kernel, float32_from_bits, inlinable, line, load
 
-__all__ = ["label_hash_kernel", "noise_kernel"]
+__all__ = ["label_hash_kernel", "noise_kernel", "sign_kernel"]
 
 # Odd numbers without pattern: 2^32 over the golden ratio, and two that keep the uses of one hash apart.
 GOLDEN, SECOND = np.uint32(0x9E3779B9), np.uint32(0x632BE5AB)
@@ -39,6 +39,24 @@ def hashed(values: Any) -> Any:
         value = np.float32(load(values, r)) + np.float32(0.0)  # -0 is 0
         total += mixed(np.uint32(bits_from_float32(value)) + np.uint32(r) * GOLDEN)
     return total
+
+
+@inlinable
+def sample_state(seed: int, sample: int) -> Any:
+    """What all draws of a sample have in common."""
+    return mixed(np.uint32(seed) + mixed(np.uint32(seed >> 32) ^ mixed(np.uint32(sample) + SECOND)))
+
+
+@inlinable
+def query_state(scores: Any, label_hash: Any, sample: Any) -> Any:
+    """What all draws of a query in a sample have in common."""
+    return mixed(hashed(scores) ^ mixed(label_hash ^ sample))
+
+
+@inlinable
+def drawn(state: Any, other: Any, r: int) -> Any:
+    """32 bits for the document at place r of a query; ``other`` is ``mixed(state + SECOND)``."""
+    return mixed(mixed(np.uint32(r) * GOLDEN + state) ^ other)
 
 
 @inlinable
@@ -116,16 +134,35 @@ def noise_kernel(kind: str) -> Callable[..., None]:
 
     def kernel(scores: Any, draw: tuple[Any, int, int, float], offsets: Any, first: int, last: int, noisy: Any) -> None:
         label_hash, seed, sample, noise = draw
-        training = mixed(np.uint32(seed) + mixed(np.uint32(seed >> 32) ^ mixed(np.uint32(sample) + SECOND)))
+        common = sample_state(seed, sample)
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
             own, to = line(scores, 0, start, n), line(noisy, 0, start, n)
-            state = mixed(hashed(own) ^ mixed(label_hash[query] ^ training))
+            state = query_state(own, label_hash[query], common)
             other = mixed(state + SECOND)
             for r in range(n):
-                bits = mixed(mixed(np.uint32(r) * GOLDEN + state) ^ other)
+                bits = drawn(state, other, r)
                 u = (np.float32(np.int32(bits >> np.uint32(9))) + HALF) * UNIT  # never 0 or 1
                 to[r] = load(own, r) + noise * variate(u)
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
+
+
+@functools.cache
+def sign_kernel() -> Callable[..., None]:
+    """``kernel(scores, (label_hash, seed, sample), offsets, signs)``: -1 or +1 for each document, with equal chances."""
+
+    def kernel(scores: Any, draw: tuple[Any, int, int], offsets: Any, signs: Any) -> None:
+        label_hash, seed, sample = draw
+        common = sample_state(seed, sample)
+        for query in range(len(label_hash)):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            own, to = line(scores, 0, start, n), line(signs, 0, start, n)
+            state = query_state(own, label_hash[query], common)
+            other = mixed(state + SECOND)
+            for r in range(n):
+                to[r] = 1.0 if drawn(state, other, r) >> np.uint32(31) == np.uint32(0) else -1.0
+
+    return compile_kernel(kernel)

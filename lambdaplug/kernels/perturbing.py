@@ -1,6 +1,5 @@
-"""Random signs that depend on nothing but their coordinates, and the value of a ranking with one document moved."""
+"""The value of a ranking with one document moved."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,42 +7,7 @@ import numpy as np
 
 from .compiling import compile_kernel, inlinable, per_function
 
-__all__ = ["NOISE", "change", "move_kernel", "sign_kernel"]
-
-# The increment and the two multipliers of splitmix64, a generator whose state is a counter.
-STEP = np.uint64(0x9E3779B97F4A7C15)
-FIRST = np.uint64(0xBF58476D1CE4E5B9)
-SECOND = np.uint64(0x94D049BB133111EB)
-THIRTY, TWENTY_SEVEN, THIRTY_ONE = np.uint64(30), np.uint64(27), np.uint64(31)
-TOP = np.uint64(63)
-ZERO = np.uint64(0)
-
-
-@inlinable
-def scramble(state: Any, coordinate: int) -> Any:
-    """Take one more coordinate into a hash of 64 bits."""
-    state = (state ^ np.uint64(coordinate)) + STEP
-    state = (state ^ (state >> THIRTY)) * FIRST
-    state = (state ^ (state >> TWENTY_SEVEN)) * SECOND
-    return state ^ (state >> THIRTY_ONE)
-
-
-@functools.cache
-def sign_kernel() -> Callable[..., None]:
-    """``kernel(seed, iteration, draw, first, offsets, signs)``: -1 or +1 for each document of queries first, first + 1, ...
-
-    Each is a hash of (seed, iteration, query, draw, document in its query), whoever asks and in whatever order.
-    """
-
-    def kernel(seed: int, iteration: int, draw: int, first: int, offsets: Any, signs: Any) -> None:
-        training = scramble(scramble(ZERO, seed), iteration)
-        for query in range(len(offsets) - 1):
-            state = scramble(scramble(training, first + query), draw)
-            for row in range(offsets[query], offsets[query + 1]):
-                signs[row] = 1.0 if scramble(state, row - offsets[query]) >> TOP == ZERO else -1.0
-
-    return compile_kernel(kernel)
-
+__all__ = ["NOISE", "change", "move_kernel"]
 
 NOISE = 1e-13  # of two values: a difference that rounding alone can make
 

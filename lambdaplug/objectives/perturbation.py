@@ -13,6 +13,7 @@ from ..measures import Measure, as_measure
 from ..queries import Array, Task, as_labels
 from ..schedules import Moment
 from .base import Into, Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
+from .smoothing import label_hash
 
 __all__ = ["FDSA", "SPSA", "simultaneous_slope"]
 
@@ -25,13 +26,13 @@ def simultaneous_slope(
     c: float,
     draws: int,
     seed: int = 0,
-    iteration: int = 0,
-    first: int = 0,
+    labels: npt.NDArray[np.uint32] | None = None,
 ) -> Array:
     """The derivative of each query's ``value`` with respect to its rows, estimated by simultaneous perturbation.
 
     slope_i = mean over draws of (value(s + c delta) - value(s - c delta)) / (2 c delta_i), delta in {-1, +1}^n drawn
-    for each query on its own. Its expectation is the derivative up to O(c^2), whatever the number of draws.
+    for each query on its own: a function of its scores, of ``labels``, a hash of each query's labels, and of seed and
+    draw. Its expectation is the derivative up to O(c^2), whatever the number of draws.
 
     >>> offsets = np.array([0, 2, 3])
     >>> slope = simultaneous_slope(lambda s: np.add.reduceat(s, offsets[:-1]), np.zeros(3), offsets, c=0.1, draws=2000)
@@ -39,9 +40,10 @@ def simultaneous_slope(
     True
     """
     sizes = np.diff(offsets)
+    labels = np.zeros(len(sizes), np.uint32) if labels is None else labels
     delta, slope = np.empty(len(scores)), np.zeros(len(scores))
     for draw in range(draws):
-        sign_kernel()(seed, iteration, draw, first, offsets, delta)
+        sign_kernel()(scores, (labels, seed, draw), offsets, delta)
         with np.errstate(over="ignore"):  # the ranking says which score it was
             higher, lower = value(scores + c * delta), value(scores - c * delta)
         difference = higher - lower
@@ -87,19 +89,28 @@ class SPSA(_Numerical):
 
         gradient_i = - (M(s + c_m delta) - M(s - c_m delta)) / (2 c_m delta_i),  c_m = c / m^c_decay,  m = 1, 2, ...
 
-    the mean of ``evaluations``/2 draws. The draws are a function of (seed, iteration, query's index in the data set,
-    draw, document's index in its query) alone: the same training grows the same trees at any number of threads; on a
-    cluster, each worker counts its own queries. Hessians are 1.
+    the mean of ``evaluations``/2 draws. Hessians are 1.
+
+    As those of smoothed lambdas, the draws are a function of the query itself: seed, scores as float32, labels, draw and
+    the document's place. So they are the same at any number of threads, in continued trainings and on a cluster, and new
+    in each round because the scores move. Where nothing moves, they are repeated; queries of equal scores and labels
+    draw alike.
 
     Parameters
     ----------
-    measure: a measure or its name.
-    labels: another label source, one value per row in the data set's row order; default the data set's labels.
-    evaluations: of the measure in each iteration: 2, 4, 6, ...
-    c, c_decay: how far scores are moved, in units of the scores, and how that falls. Documents further apart than 2 c
-        never change places, and so never show what that would be worth.
-    seed: any integer >= 0.
-    normalize: ``"std"`` (default) divides each query's gradients by their standard deviation, ``"none"`` does not.
+    measure : str or Measure
+        What to train for.
+    labels : array, optional
+        Another label source, one value per row in the data set's row order; default the data set's labels.
+    evaluations : int
+        Of the measure in each iteration: 2, 4, 6, ...
+    c, c_decay : float
+        How far scores are moved, in units of the scores, and how that falls with the iterations m. Documents further apart
+        than 2 c never change places, and so never show what that would be worth.
+    seed : int
+        Any integer >= 0.
+    normalize : str, optional
+        ``"std"`` (default) divides each query's gradients by their standard deviation, ``"none"`` does not.
 
     >>> SPSA("err@10", evaluations=8)
     SPSA('err@10', evaluations=8)
@@ -108,7 +119,6 @@ class SPSA(_Numerical):
     evaluations: int
     c_decay: float
     seed: int
-    counted = True  # its tosses are the iteration's
 
     def __init__(
         self,
@@ -125,10 +135,10 @@ class SPSA(_Numerical):
         if integer(evaluations, "evaluations", 2) % 2:
             raise LambdaplugError(f"evaluations: they come in pairs, so expected an even number, got {evaluations!r}.")
         self._set(evaluations=int(evaluations), c_decay=not_negative(c_decay, "c_decay"))
-        self._set(seed=integer(seed, "seed", 0, 2**63 - 1))
+        self._set(counted=self.c_decay > 0.0, seed=integer(seed, "seed", 0, 2**63 - 1))
 
     def resolved(self, moment: Moment) -> "SPSA":
-        return self._with(c=self.c / (moment.iteration + 1) ** self.c_decay, c_decay=0.0)
+        return self._with(c=self.c / (moment.iteration + 1) ** self.c_decay, c_decay=0.0, counted=False)
 
     def _said(self) -> list[str]:
         said = super()._said()
@@ -176,8 +186,7 @@ class SPSA(_Numerical):
             c=self.c,
             draws=self.evaluations // 2,
             seed=self.seed,
-            iteration=ranking.iteration,
-            first=first,
+            labels=label_hash(self.labels, queries)[first:last],
         )
         hessian += coefficient
 

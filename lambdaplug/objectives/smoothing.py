@@ -24,14 +24,14 @@ import numpy.typing as npt
 from ..checking import integer
 from ..errors import LambdaplugError
 from ..kernels import label_hash_kernel, noise_kernel
-from ..queries import COUNTED, Queries, Task
+from ..queries import COUNTED, Labels, Queries, Task
 from ..schedules import Number, OnPlateau, check
 from .base import Ranking, Scratch
 
 if TYPE_CHECKING:
     from .lambdarank import LambdaRank
 
-__all__ = ["check_noise", "noisy_ranking"]
+__all__ = ["check_noise", "label_hash", "noisy_ranking"]
 
 
 def check_noise(noise: object, samples: object, kind: object, neighbours: object, seed: object) -> Number:
@@ -54,7 +54,7 @@ def noisy_ranking(objective: "LambdaRank", ranking: Ranking, task: Task, scratch
     # As long as the data set, as orders are; only a thread's own queries are ever touched.
     noisy, orders = scratch.array("noisy scores", 1, rows), scratch.array("noisy order", 1, rows, np.int32)
     z, order = noisy[0], orders[0]
-    draw = (_label_hash(objective, queries), objective.seed, sample, float(objective.noise))  # type: ignore[arg-type]
+    draw = (label_hash(objective.labels, queries), objective.seed, sample, float(objective.noise))  # type: ignore[arg-type]
     noise_kernel(objective.noise_kind)(ranking.scores, draw, offsets, task.first, task.last, z)
     cutoff = None if objective.neighbours is not None else objective.construction.ranks(objective.measure)
     top, longest = queries.top(cutoff), queries.longest
@@ -72,11 +72,13 @@ def noisy_ranking(objective: "LambdaRank", ranking: Ranking, task: Task, scratch
     return found
 
 
-def _label_hash(objective: "LambdaRank", queries: Queries) -> npt.NDArray[np.uint32]:
+def label_hash(source: Labels | None, queries: Queries) -> npt.NDArray[np.uint32]:
+    """32 bits of each query's labels, from this source."""
+
     def make() -> npt.NDArray[np.uint32]:
         out = np.empty(len(queries), np.uint32)
-        labels = np.ascontiguousarray(queries.labels_of(objective.labels))
+        labels = np.ascontiguousarray(queries.labels_of(source))
         label_hash_kernel()(labels, queries.offsets, out)
         return out
 
-    return queries.memo(("label hash", objective.labels), make)
+    return queries.memo(("label hash", source), make)
