@@ -13,7 +13,7 @@ import inspect
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -431,7 +431,7 @@ class _Known:
         return self.made[key]
 
 
-_KNOWN: "weakref.WeakValueDictionary[bytes, _Known]" = weakref.WeakValueDictionary()
+_KNOWN: "weakref.WeakValueDictionary[Hashable, _Known]" = weakref.WeakValueDictionary()
 _LIVING: "weakref.WeakSet[_Known]" = weakref.WeakSet()
 _RECENT: "collections.deque[_Known]" = collections.deque(maxlen=64)  # a measure defined anew need not compile anew
 _TURN = threading.Lock()
@@ -455,29 +455,21 @@ def _one_of_equals(function: Function) -> _Known:
         return found
 
 
-def digest_of(thing: Any, held: list[Any] | None = None) -> bytes:
+def digest_of(thing: Any, held: list[Any] | None = None, within: tuple[Any, ...] = ()) -> Hashable:
     """Equal for what computes the same. What is told by its id alone is added to ``held``."""
-    digest = hashlib.sha256()
-    for piece in _description(thing, [], [] if held is None else held):
-        digest.update(f"{len(piece)}:{piece}".encode())
-    return digest.digest()
-
-
-def _description(thing: Any, within: list[Any], held: list[Any]) -> Iterator[str]:
     thing = getattr(thing, "py_func", thing)
-    yield type(thing).__name__
+    kind = type(thing).__name__
     if thing is None or isinstance(thing, (bool, int, float, complex, str, bytes, range, np.generic)):
-        yield repr(thing)
-    elif any(thing is outer for outer in within):
-        yield "itself"
-    elif (parts := _parts(thing)) is None:
-        held.append(thing)
-        yield f"this one {id(thing)}"
-    else:
-        described = [list(_description(part, [*within, thing], held)) for part in parts]
-        yield str(len(described))
-        for pieces in sorted(described) if isinstance(thing, (set, frozenset)) else described:
-            yield from pieces
+        return kind, repr(thing)
+    if any(thing is outer for outer in within):
+        return kind, "itself"
+    parts = _parts(thing)
+    if parts is None:
+        if held is not None:
+            held.append(thing)
+        return kind, id(thing)
+    described = [digest_of(part, held, (*within, thing)) for part in parts]
+    return kind, frozenset(described) if isinstance(thing, (set, frozenset)) else tuple(described)
 
 
 def _parts(thing: Any) -> Any:
@@ -507,7 +499,7 @@ def _parts(thing: Any) -> Any:
     if isinstance(thing, (tuple, list)):
         return thing if kind in (tuple, list) else (kind, *thing)
     if isinstance(thing, np.ndarray) and thing.dtype != object:
-        return str(thing.dtype), thing.shape, thing.tobytes()
+        return str(thing.dtype), thing.shape, hashlib.sha256(thing.tobytes()).digest()
     if kind in (set, frozenset, dict):
         return thing.items() if kind is dict else thing
     if kind is slice:

@@ -167,9 +167,7 @@ def watched(client: Any, hub: Any, training: str) -> Iterator[None]:
                 if gone and _concerned(hub, gone):
                     losses.append(lost(client, before))
                     _end(client, hub, training, f"workers were lost: {', '.join(sorted(gone))}")
-                    client.cancel(
-                        [hub], force=True
-                    )  # and all that needs it: what was to run on lost workers never will
+                    client.cancel([hub], force=True)  # and what needs it: it would wait for lost workers for ever
                     return
 
     watching = threading.Thread(target=watch, daemon=True)
