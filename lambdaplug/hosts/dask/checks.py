@@ -198,7 +198,8 @@ class Columns:
     ) -> None:
         ours = _columns(() if objective is None else objective.sources)
         theirs = _columns([source for metric in metrics for source in metric.sources])
-        self._parts = {one.name: parts_of(client.persist(one.collection)) for one in (*ours, *theirs)}
+        self._held = {one.name: client.persist(one.collection) for one in (*ours, *theirs)}  # parts alone hold nothing
+        self._parts = {name: parts_of(held) for name, held in self._held.items()}
         tasks = {name: [delayed(_length_and_top)(part) for part in parts] for name, parts in self._parts.items()}
         found = {name: client.gather(client.compute(some)) for name, some in tasks.items()}
         self._lengths = {name: [length for length, _ in some] for name, some in found.items()}
