@@ -121,26 +121,21 @@ def _number(text: Any, at: int, powers: Any) -> tuple[float, int]:
     mantissa = 0
     digits = 0
     exponent = 0
-    begin = at
-    while _is_digit(text[at]):
-        if digits < 18:
-            mantissa = mantissa * 10 + (text[at] - ZERO_DIGIT)
-            digits += 1 if mantissa > 0 else 0
+    found = False
+    fraction = 0  # 1 after the point
+    while _is_digit(text[at]) or (text[at] == POINT and fraction == 0):
+        if text[at] == POINT:
+            fraction = 1
         else:
-            exponent += 1
-        at += 1
-    found = at - begin
-    if text[at] == POINT:
-        at += 1
-        begin = at
-        while _is_digit(text[at]):
+            found = True
             if digits < 18:
                 mantissa = mantissa * 10 + (text[at] - ZERO_DIGIT)
                 digits += 1 if mantissa > 0 else 0
-                exponent -= 1
-            at += 1
-        found += at - begin
-    if found == 0:
+                exponent -= fraction
+            else:
+                exponent += 1 - fraction
+        at += 1
+    if not found:
         return _named(text, at, negative)
     if text[at] == LOWER_E or text[at] == UPPER_E:
         at += 1
