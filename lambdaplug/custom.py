@@ -338,7 +338,7 @@ def _take_row(given: Any, less: float, to: Any) -> None:
 
 def _swap_rows_of(known: "_Known") -> Callable[..., int]:
     """A user's ``rows`` as the ``swap`` of a measure."""
-    call = known.once(_callable, True)
+    call, count = known.once(_callable, True), known.once(_row_count)
 
     def one_row(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         given = call(gain)
@@ -348,22 +348,17 @@ def _swap_rows_of(known: "_Known") -> Callable[..., int]:
         _take_row(given, less, lower)
         return min(k, len(gain))
 
-    def two_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+    def several_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         given = call(gain)
         _take_row(given[0], 0.0, upper)
         _take_row(given[1], 0.0, lower)
+        if count == 3:  # known when it is compiled: a third row need not exist
+            _take_row(given[2], 0.0, scale)
+            for r in range(len(scale)):
+                scale[r] = abs(scale[r])  # as a delta's, its sign does not matter
         return min(k, len(gain))
 
-    def three_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
-        given = call(gain)
-        _take_row(given[0], 0.0, upper)
-        _take_row(given[1], 0.0, lower)
-        _take_row(given[2], 0.0, scale)
-        for r in range(len(scale)):
-            scale[r] = abs(scale[r])  # as a delta's, its sign does not matter
-        return min(k, len(gain))
-
-    return (one_row, two_rows, three_rows)[known.once(_row_count) - 1]
+    return one_row if count == 1 else several_rows
 
 
 def _begin_nothing(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> float:
@@ -415,7 +410,7 @@ class _Known:
 
     def __init__(self, function: Function, held: list[Any]) -> None:
         self.function = function
-        self.held = held  # what its description takes by an id, which is nobody else's while it lives
+        self.held = held  # what its digest knows by an id, which stays its own while it lives
         self.made: dict[Any, Any] = {}
         self.kernels = Kernels()
 

@@ -28,7 +28,7 @@ from ..rows import row_order
 __all__ = ["Landscape", "LeafModel", "Trial", "progress_bar", "unit", "unit_directions"]
 
 Places: TypeAlias = npt.NDArray[np.int32]
-Table: TypeAlias = Callable[[int, int], Array]  # directions first..last-1, one a column
+Table: TypeAlias = Callable[[int, int], Array]  # directions first..last-1, one per column
 
 CHUNK_BYTES = 1 << 27  # of leaf numbers and moves held at a time
 BLOCK = 32  # directions gathered at a time
@@ -189,7 +189,7 @@ class Landscape:
         return rows
 
     def _gather(self, places: Places, table: Array) -> Array:
-        """How far each row moves, one column a direction."""
+        """How far each row moves, one column per direction."""
         moves = np.empty((len(places), table.shape[1]))
         table = np.ascontiguousarray(table, dtype=np.float64)
 
@@ -262,7 +262,7 @@ def unit(vector: Array) -> Array:
 
 
 def unit_directions(size: int, numbers: Sequence[int], seed: int) -> Array:
-    """Random unit vectors, one a column: each is a function of the seed and its number alone."""
+    """Random unit vectors, one per column: each is a function of the seed and its number alone."""
     table = np.empty((size, len(numbers)))
     for column, number in enumerate(numbers):
         table[:, column] = unit(np.random.default_rng([seed, number]).standard_normal(size))

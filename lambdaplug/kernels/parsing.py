@@ -158,7 +158,7 @@ def _number(text: Any, at: int, powers: Any) -> tuple[float, int]:
 
 @inlinable
 def _whole(text: Any, at: int) -> tuple[int, int]:
-    """The whole number of up to 18 digits that begins here and where it ends, which is ``BAD`` if there is none."""
+    """The integer of up to 18 digits that begins here and where it ends, which is ``BAD`` if there is none."""
     value = 0
     begin = at
     while _is_digit(text[at]):

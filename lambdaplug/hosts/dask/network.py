@@ -28,7 +28,7 @@ from .checks import lost
 
 __all__ = ["Network", "joined", "watched"]
 
-# Seconds. Workers that are well have connected after SOON; those that wait for others connect to whom they find at growing
+# Seconds. Workers that are well have connected after SOON; those that wait for others try to connect at growing
 # intervals, up to CONNECTING. One that is busy in Python sees that the training has ended when it needs the others: an
 # error is raised after BUSY, while it still runs.
 SOON, BUSY, CONNECTING = 2.0, 10.0, 300.0
