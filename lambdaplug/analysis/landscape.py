@@ -121,7 +121,7 @@ class Landscape:
             rows = self._read(first, last)
             if not len(rows.norm):
                 continue
-            start = rows.scores if moved is None else rows.scores + self._gather(rows.places, moved[:, None])[:, 0]
+            start = self._scores(rows, moved)
             ranking = row_order(rows.offsets)
             before = _Ruler(self, rows)(start, ranking)
             total += float(before.sum())
@@ -137,32 +137,28 @@ class Landscape:
         error = np.sqrt(variance / n) if n > 1 else np.full_like(sums, np.inf)
         return Trial(total / n, n, sums / n, error)
 
-    def slopes(self, gradients: Callable[[Array], tuple[Any, Any]], moved: Array | None = None) -> tuple[Array, Array]:
-        """The sums, over the rows of each leaf, of a gradient and a hessian, which are functions of all scores."""
-        scores = np.zeros(len(self.queries.labels))
-        for first, last in itertools.pairwise(self._edges):
-            rows = self._read(first, last)
-            shift = 0.0 if moved is None else self._gather(rows.places, moved[:, None])[:, 0]
-            scores[rows.numbers] = rows.scores + shift
-        gradient, hessian = gradients(scores)
-        sums = np.zeros((2, len(self.model.weights)))
-        for first, last in itertools.pairwise(self._edges):
-            rows = self._read(first, last)
-            own = (np.ascontiguousarray(part[rows.numbers], dtype=np.float64) for part in (gradient, hessian))
-            scatter_kernel()(rows.places, *own, sums)
-        return sums[0], sums[1]
-
     def lambda_direction(self, moved: Array | None = None) -> Array:
         """Each leaf's Newton step under the lambda forces of the measure, damped where a leaf has little curvature.
 
         Of unit length, or 0 where there is no force.
         """
-        objective = LambdaRank(self.measure)
-        gradient, hessian = self.slopes(
-            lambda scores: objective.differentiate(self.queries, scores, threads=self.threads), moved
-        )
+        scores = np.zeros(len(self.queries.labels))
+        for rows in self._chunks():
+            scores[rows.numbers] = self._scores(rows, moved)
+        forces = LambdaRank(self.measure).differentiate(self.queries, scores, threads=self.threads)
+        sums = np.zeros((2, len(self.model.weights)))  # over the rows of each leaf: gradient, hessian
+        for rows in self._chunks():
+            own = (np.ascontiguousarray(part[rows.numbers], dtype=np.float64) for part in forces)
+            scatter_kernel()(rows.places, *own, sums)
+        gradient, hessian = sums
         damped = hessian + hessian.mean()
         return unit(np.divide(-gradient, damped, out=np.zeros_like(damped), where=damped > 0.0))
+
+    def _chunks(self) -> Iterator[_Rows]:
+        return (self._read(first, last) for first, last in itertools.pairwise(self._edges))
+
+    def _scores(self, rows: _Rows, moved: Array | None) -> Array:
+        return rows.scores if moved is None else rows.scores + self._gather(rows.places, moved[:, None])[:, 0]
 
     def _read(self, first: int, last: int) -> _Rows:
         if self._kept is not None:
