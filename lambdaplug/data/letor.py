@@ -38,7 +38,6 @@ CHUNK_BYTES = 1 << 24
 LARGE_BYTES = 50 << 20  # from here on a progress bar is worth its lines
 QUERY_ID = re.compile(rb"^([^#\n]*?[ \t])qid:([^\s#]+)", re.MULTILINE | re.IGNORECASE)
 WHOLE = re.compile(r"-?[0-9]{1,18}")
-PROBE_BYTES = 1 << 16  # of the first chunk: how wide its table is to be
 WRITTEN = 1 << 20  # numbers at a time
 POWERS_OF_TEN = np.array([float(f"1e{power}") for power in range(64)])
 
@@ -169,7 +168,6 @@ class _Table(NamedTuple):
     qid: npt.NDArray[np.int64]
     lines: npt.NDArray[np.int64]
     file: Path
-    missing: float
     named: bool  # qid counts the reader's names
 
 
@@ -277,7 +275,7 @@ def _load(paths: list[Path], columns: _Columns, sort: bool, progress: bool | Non
             )
         reader = _Reader(paths, lambda _: None)
         pieces = _pieces(reader, columns, named=True)
-    return _joined(pieces, paths, columns.features, sort, reader.names)
+    return _joined(pieces, paths, columns, sort, reader.names)
 
 
 def _pieces(reader: _Reader, columns: _Columns, named: bool) -> list[_Table]:
@@ -308,11 +306,6 @@ def _parse(chunk: _Chunk, columns: _Columns, reader: _Reader, named: bool) -> "_
     features, missing = columns.features, columns.missing
     if named:
         chunk = chunk._replace(text=reader.numbered(chunk.text))
-    probe = chunk.text[: chunk.text.rfind(b"\n", 0, PROBE_BYTES) + 1]
-    if not features and not reader.width and 0 < len(probe) < len(chunk.text):
-        first = _parse(chunk._replace(text=probe), columns, reader, named=False)
-        if isinstance(first, LambdaplugError):
-            return first
     text = np.frombuffer(chunk.text, dtype=np.uint8)
     lines = chunk.text.count(b"\n")
     labels, qid = np.empty(lines, dtype=np.float32), np.empty(lines, dtype=np.int64)
@@ -344,11 +337,11 @@ def _parse(chunk: _Chunk, columns: _Columns, reader: _Reader, named: bool) -> "_
         word = chunk.text[at : at + 200].split(b"\n")[0].split()
         got = repr(word[0].decode("utf-8", "replace")[:40]) if word else "the end of the line"
         return LambdaplugError(f"{chunk.file}, line {line}: expected {LETOR_FAULTS[status]}; got {got}.")
-    return _Table(X[:row, : features or widest], labels[:row], qid[:row], numbers[:row], chunk.file, missing, named)
+    return _Table(X[:row, : features or widest], labels[:row], qid[:row], numbers[:row], chunk.file, named)
 
 
 def _joined(
-    tables: list[_Table], paths: Sequence[Path], features: int | None, sort: bool, names: Sequence[bytes]
+    tables: list[_Table], paths: Sequence[Path], columns: _Columns, sort: bool, names: Sequence[bytes]
 ) -> RankingData:
     if not sum(len(table.labels) for table in tables):
         raise LambdaplugError(f"load_letor: no document in {', '.join(map(str, paths))}.")
@@ -366,14 +359,13 @@ def _joined(
         group = sizes_of(qid)
         starts = np.cumsum(group) - group
     # Each piece is freed as soon as it is copied: there is never a second table in memory.
-    X = np.empty((len(labels), features or max(table.X.shape[1] for table in tables)), dtype=np.float32)
+    X = np.empty((len(labels), columns.features or max(table.X.shape[1] for table in tables)), dtype=np.float32)
     end = len(labels)
     while tables:
         table = tables.pop()
         rows = slice(end - len(table.labels), end)
         X[rows, : table.X.shape[1]] = table.X
-        if table.X.shape[1] < X.shape[1]:
-            X[rows, table.X.shape[1] :] = table.missing
+        X[rows, table.X.shape[1] :] = columns.missing
         end = rows.start
     found = qid[starts] if not names else np.array([names[name].decode("utf-8", "replace") for name in qid[starts]])
     return RankingData(X if order is None else X[order], labels, group, found)
