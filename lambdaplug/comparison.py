@@ -177,21 +177,19 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
     queries = Queries(labels, group)
     rules: dict[str, Any] = {"empty": empty, "ties": ties, "convention": convention}
     _check(level, draws)
-    if isinstance(scores_b, Mapping):
-        a, systems = names[0] if names else "baseline", scores_b
-        if not systems:
-            raise LambdaplugError("compare: expected at least one system to compare with the baseline, got none.")
-    else:
+    (values_a,) = per_query_values([kind], queries, scores_a, **rules)
+    if not isinstance(scores_b, Mapping):
+        (values_b,) = per_query_values([kind], queries, scores_b, **rules)
         a, b = names or ("a", "b")
-        systems = {b: scores_b}
-    values_a, *others = (per_query_values([kind], queries, one, **rules)[0] for one in (scores_a, *systems.values()))
-    found = _holm(
-        [
-            compared(str(kind), (a, b), values_a, values_b, level, draws, seed)
-            for b, values_b in zip(systems, others, strict=True)
-        ]
-    )
-    return Comparisons(zip(systems, found, strict=True)) if isinstance(scores_b, Mapping) else found[0]
+        return _holm([compared(str(kind), (a, b), values_a, values_b, level, draws, seed)])[0]
+    if not scores_b:
+        raise LambdaplugError("compare: expected at least one system to compare with the baseline, got none.")
+    baseline = names[0] if names else "baseline"
+    found = []
+    for name, scores in scores_b.items():
+        (values_b,) = per_query_values([kind], queries, scores, **rules)
+        found.append(compared(str(kind), (baseline, name), values_a, values_b, level, draws, seed))
+    return Comparisons(zip(scores_b, _holm(found), strict=True))
 
 
 def _check(level: float, draws: int) -> None:
