@@ -13,7 +13,7 @@ import inspect
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -338,7 +338,7 @@ def _take_row(given: Any, less: float, to: Any) -> None:
 
 def _swap_rows_of(known: "_Known") -> Callable[..., int]:
     """A user's ``rows`` as the ``swap`` of a measure."""
-    call = known.once(_callable, True)
+    call, count = known.once(_callable, True), known.once(_row_count)
 
     def one_row(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         given = call(gain)
@@ -348,22 +348,17 @@ def _swap_rows_of(known: "_Known") -> Callable[..., int]:
         _take_row(given, less, lower)
         return min(k, len(gain))
 
-    def two_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+    def several_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         given = call(gain)
         _take_row(given[0], 0.0, upper)
         _take_row(given[1], 0.0, lower)
+        if count == 3:  # known when it is compiled: a third row need not exist
+            _take_row(given[2], 0.0, scale)
+            for r in range(len(scale)):
+                scale[r] = abs(scale[r])  # as a delta's, its sign does not matter
         return min(k, len(gain))
 
-    def three_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
-        given = call(gain)
-        _take_row(given[0], 0.0, upper)
-        _take_row(given[1], 0.0, lower)
-        _take_row(given[2], 0.0, scale)
-        for r in range(len(scale)):
-            scale[r] = abs(scale[r])  # as a delta's, its sign does not matter
-        return min(k, len(gain))
-
-    return (one_row, two_rows, three_rows)[known.once(_row_count) - 1]
+    return one_row if count == 1 else several_rows
 
 
 def _begin_nothing(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> float:
@@ -415,7 +410,7 @@ class _Known:
 
     def __init__(self, function: Function, held: list[Any]) -> None:
         self.function = function
-        self.held = held  # what its description takes by an id, which is nobody else's while it lives
+        self.held = held  # what its digest knows by an id, which stays its own while it lives
         self.made: dict[Any, Any] = {}
         self.kernels = Kernels()
 
@@ -431,7 +426,7 @@ class _Known:
         return self.made[key]
 
 
-_KNOWN: "weakref.WeakValueDictionary[bytes, _Known]" = weakref.WeakValueDictionary()
+_KNOWN: "weakref.WeakValueDictionary[Hashable, _Known]" = weakref.WeakValueDictionary()
 _LIVING: "weakref.WeakSet[_Known]" = weakref.WeakSet()
 _RECENT: "collections.deque[_Known]" = collections.deque(maxlen=64)  # a measure defined anew need not compile anew
 _TURN = threading.Lock()
@@ -455,29 +450,21 @@ def _one_of_equals(function: Function) -> _Known:
         return found
 
 
-def digest_of(thing: Any, held: list[Any] | None = None) -> bytes:
+def digest_of(thing: Any, held: list[Any] | None = None, within: tuple[Any, ...] = ()) -> Hashable:
     """Equal for what computes the same. What is told by its id alone is added to ``held``."""
-    digest = hashlib.sha256()
-    for piece in _description(thing, [], [] if held is None else held):
-        digest.update(f"{len(piece)}:{piece}".encode())
-    return digest.digest()
-
-
-def _description(thing: Any, within: list[Any], held: list[Any]) -> Iterator[str]:
     thing = getattr(thing, "py_func", thing)
-    yield type(thing).__name__
+    kind = type(thing).__name__
     if thing is None or isinstance(thing, (bool, int, float, complex, str, bytes, range, np.generic)):
-        yield repr(thing)
-    elif any(thing is outer for outer in within):
-        yield "itself"
-    elif (parts := _parts(thing)) is None:
-        held.append(thing)
-        yield f"this one {id(thing)}"
-    else:
-        described = [list(_description(part, [*within, thing], held)) for part in parts]
-        yield str(len(described))
-        for pieces in sorted(described) if isinstance(thing, (set, frozenset)) else described:
-            yield from pieces
+        return kind, repr(thing)
+    if any(thing is outer for outer in within):
+        return kind, "itself"
+    parts = _parts(thing)
+    if parts is None:
+        if held is not None:
+            held.append(thing)
+        return kind, id(thing)
+    described = [digest_of(part, held, (*within, thing)) for part in parts]
+    return kind, frozenset(described) if isinstance(thing, (set, frozenset)) else tuple(described)
 
 
 def _parts(thing: Any) -> Any:
@@ -507,7 +494,7 @@ def _parts(thing: Any) -> Any:
     if isinstance(thing, (tuple, list)):
         return thing if kind in (tuple, list) else (kind, *thing)
     if isinstance(thing, np.ndarray) and thing.dtype != object:
-        return str(thing.dtype), thing.shape, thing.tobytes()
+        return str(thing.dtype), thing.shape, hashlib.sha256(thing.tobytes()).digest()
     if kind in (set, frozenset, dict):
         return thing.items() if kind is dict else thing
     if kind is slice:

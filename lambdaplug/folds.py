@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from .checking import integer
 from .errors import LambdaplugError
-from .queries import group_sizes
+from .queries import FROM_IDS, check_rows, group_sizes
 from .rows import sizes_of
 
 __all__ = ["QueryFolds", "query_folds"]
@@ -62,22 +62,6 @@ def _look_like_ids(values: Rows) -> bool:
     return len(runs) >= MANY or from_zero or int(values.min()) > LONGEST
 
 
-def _check_rows(sizes: Rows, rows: int | None) -> None:
-    how = "Sizes are np.unique(ids, return_counts=True)[1] for sorted ids."
-    if rows is not None:
-        if sizes.sum() != rows:
-            hint = f" It has one value per row: are these query ids? {how}" if len(sizes) == rows else ""
-            raise LambdaplugError(
-                f"query_folds: the sizes of {len(sizes)} queries add up to {sizes.sum()}, not to {rows} rows.{hint}"
-            )
-    elif _look_like_ids(sizes):
-        raise LambdaplugError(
-            f"query_folds: expected the number of documents of each query, got {len(sizes)} values in runs of equal ones, "
-            f"which would be {sizes.sum()} rows: are these query ids? {how} If they are sizes, say how many rows there "
-            f"are: rows={sizes.sum()}."
-        )
-
-
 def query_folds(group: npt.ArrayLike, n: int = 5, seed: int = 0, rows: int | None = None) -> QueryFolds:
     """n folds over shuffled queries, as (train rows, test rows): for ``lgb.cv(folds=...)``, scikit-learn's ``cv=``,
     and with its ``fpreproc`` for ``xgb.cv``.
@@ -97,7 +81,14 @@ def query_folds(group: npt.ArrayLike, n: int = 5, seed: int = 0, rows: int | Non
     [[5], [0, 1], [2, 3, 4]]
     """
     sizes = group_sizes(group)
-    _check_rows(sizes, rows)
+    if rows is not None:
+        check_rows(sizes, rows, "query_folds")
+    elif _look_like_ids(sizes):
+        raise LambdaplugError(
+            f"query_folds: expected the number of documents of each query, got {len(sizes)} values in runs of equal ones, "
+            f"which would be {sizes.sum()} rows: are these query ids? {FROM_IDS} If they are sizes, say how many rows "
+            f"there are: rows={sizes.sum()}."
+        )
     n = integer(n, "query_folds: n", 2, len(sizes), purpose=", the number of queries")
     fold_of = np.empty(len(sizes), dtype=np.int64)
     for fold, queries in enumerate(np.array_split(np.random.default_rng(seed).permutation(len(sizes)), n)):

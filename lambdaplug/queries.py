@@ -14,7 +14,7 @@ from .kernels import Team, count_kernel, rank_kernel, run_tasks, top_kernel
 from .rows import levels, row_order
 from .values import Value
 
-__all__ = ["Column", "Labels", "Queries", "Task", "as_labels", "group_sizes"]
+__all__ = ["FROM_IDS", "Column", "Labels", "Queries", "Task", "as_labels", "check_rows", "group_sizes"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -23,7 +23,7 @@ CHUNK_WORK = 1 << 20, 6 << 20  # pairs in a task: long beside what handing it ou
 CHUNKS = 4  # for each thread, so that none waits long for another's last
 SPLIT_WORK = 1 << 25
 TOP_SHARE = 8  # picking the first of so many documents is faster than ranking them all
-MEMO_SIZE = 24  # results kept in any case; beyond it, those that nobody has asked for lately are forgotten
+MEMO_SIZE = 24  # results kept in any case; beyond it, those not asked for lately are forgotten
 MEMO_IDLE = 64  # gradients or evaluations
 COUNTED = 256  # documents of the longest list, up to which comparing every two is faster than sorting
 ORDERS = 64  # rankings to start from, one per cut-off
@@ -282,7 +282,7 @@ class Queries:
         return cutoff if cutoff is not None and TOP_SHARE * cutoff * len(self) <= len(self.labels) else None
 
     def begin_ranking(self, top: int | None) -> tuple[npt.NDArray[np.int32], bool]:
-        """Where ``rank_part`` starts from, and whether that is the last ranking: if there was one that nobody else is at."""
+        """Where ``rank_part`` starts from, and whether that is the last ranking: if there was one, and no other thread is using it."""
         previous = self._orders.pop(top, None)
         return (row_order(self.offsets), False) if previous is None else (previous, True)
 
@@ -352,17 +352,21 @@ def group_sizes(group: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
     return sizes.astype(np.int64)
 
 
+FROM_IDS = "Sizes are np.unique(ids, return_counts=True)[1] for sorted ids."
+
+
+def check_rows(sizes: npt.NDArray[np.int64], rows: int, name: str) -> None:
+    """Refuse sizes that do not add up to the rows."""
+    if sizes.sum() != rows:
+        hint = f" It has one value per row: are these query ids? {FROM_IDS}" if len(sizes) == rows else ""
+        raise LambdaplugError(
+            f"{name}: the sizes of {len(sizes)} queries add up to {sizes.sum()}, not to {rows} rows.{hint}"
+        )
+
+
 def _offsets(group: npt.ArrayLike | None, rows: int) -> npt.NDArray[np.int64]:
     sizes = group_sizes(group)
-    if sizes.sum() != rows:
-        hint = (
-            " It has one value per row: are these query ids? Sizes are np.unique(ids, return_counts=True)[1] for sorted ids."
-            if len(sizes) == rows
-            else ""
-        )
-        raise LambdaplugError(
-            f"group: the sizes of {len(sizes)} queries add up to {sizes.sum()}, not to {rows} rows.{hint}"
-        )
+    check_rows(sizes, rows, "group")
     if sizes.max(initial=0) > np.iinfo(np.int32).max:
         raise LambdaplugError(f"group: a query of {sizes.max()} documents is beyond what lambdaplug ranks.")
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

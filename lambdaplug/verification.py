@@ -2,7 +2,7 @@
 and its fast gradients, which rest on what its flags promise, against exact ones.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +58,7 @@ class Verification:
     longest: int  # documents in the longest list
     worst: float  # the largest difference
     counterexample: Counterexample | None  # the first one, on the shortest list
-    note: str = field(default="")
+    note: str = ""
     backwards: bool = False  # the counterexample's delta is right, and its force works towards the lower value
     flag: str = ""  # what is wrong with the measure's flags, where its delta is right
 
@@ -181,14 +181,12 @@ def _unlabelled(kind: Measure, holed: Array, sizes: npt.NDArray[np.int64]) -> st
     prepared, missing = kind.prepare(holed, offsets), np.isnan(holed)
     known, none = (_values(kind, prepared, np.where(missing, gain, prepared.gain), offsets) for gain in (np.nan, 0.0))
     if np.isnan(kind.unlabelled):
-        wrong = bool(np.any(~np.isfinite(known) & np.isfinite(none)))
-        return (
-            "unlabelled is NaN, and for lists with such a gain the value is not finite: it should be 0."
-            if wrong
-            else ""
-        )
-    wrong = bool(np.any(np.isfinite(known) & (known != none)))
-    return "unlabelled is 0, and value() counts a gain of NaN in another way than 0: it should be NaN." if wrong else ""
+        wrong = ~np.isfinite(known) & np.isfinite(none)
+        said = "unlabelled is NaN, and for lists with such a gain the value is not finite: it should be 0."
+    else:
+        wrong = np.isfinite(known) & (known != none)
+        said = "unlabelled is 0, and value() counts a gain of NaN in another way than 0: it should be NaN."
+    return said if wrong.any() else ""
 
 
 def _slow(kind: Measure, labels: Array, sizes: npt.NDArray[np.int64]) -> str:

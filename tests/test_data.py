@@ -153,7 +153,6 @@ def test_ids_that_would_load_as_one_query_are_refused(tmp_path):
 @pytest.fixture
 def small_chunks(monkeypatch):
     monkeypatch.setattr(module, "CHUNK_BYTES", 300)
-    monkeypatch.setattr(module, "PROBE_BYTES", 60)
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -80,7 +80,7 @@ def test_batches_that_cannot_be_trained_on_are_refused(tmp_path):
     with pytest.raises(lp.LambdaplugError, match="batch 4: query 0 comes back after another one"):
         external(batches(X, Y, scattered))
     with pytest.raises(
-        lp.LambdaplugError, match=r"batch 0: expected arrays with one entry a row.*\(300, 6\), \(299,\)"
+        lp.LambdaplugError, match=r"batch 0: expected arrays with one entry per row.*\(300, 6\), \(299,\)"
     ):
         external([(X[:300], Y[:299], QID[:300])])
     with pytest.raises(lp.LambdaplugError, match=r"expected batches \(X, labels, qid\)"):
@@ -133,7 +133,7 @@ def test_one_batch_is_held_at_a_time():
 
 
 @pytest.mark.parametrize(
-    ("ids", "message"), [([0.0, np.nan], "some query ids are NaN"), ([[0], [1]], r"one query id a row.*\(2, 1\)")]
+    ("ids", "message"), [([0.0, np.nan], "some query ids are NaN"), ([[0], [1]], r"one query id per row.*\(2, 1\)")]
 )
 def test_ids_that_are_none_are_refused(ids, message):
     with pytest.raises(lp.LambdaplugError, match=f"batch 0: .*{message}"):

@@ -19,7 +19,7 @@ LARGEST = 600  # documents: pairs of larger queries would take too long
 
 @dataclass(frozen=True)
 class PairDifference:
-    """One pair of documents and what the two objectives do with it; rows and ranks from 0 on, ``upper`` ranks higher.
+    """One pair of documents and what the two objectives do with it; rows and ranks count from 0, ``upper`` ranks higher.
 
     ``force_a``, ``force_b``: how strongly the pair pulls the upper document up (negative: down), b's divided by the scale
     ratio. ``share``: of the query's whole difference, pair by pair.
@@ -137,7 +137,7 @@ def explain_difference(
 
     Boosters divide by hessians and are steered by learning rates, so one factor over all documents (the scale ratio) is
     reported and then taken out; what is left is direction. ``print`` the result, or ``.plot()`` it; its arrays hold one
-    value per query or a document.
+    value per query or per document.
 
     >>> report = explain_difference(LambdaRank("ndcg"), LambdaRank("map"), [3, 2, 1], [0, 1, 2], [3])
     >>> round(report.correlation, 3), report.flips

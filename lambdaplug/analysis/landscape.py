@@ -28,7 +28,7 @@ from ..rows import row_order
 __all__ = ["Landscape", "LeafModel", "Trial", "progress_bar", "unit", "unit_directions"]
 
 Places: TypeAlias = npt.NDArray[np.int32]
-Table: TypeAlias = Callable[[int, int], Array]  # directions first..last-1, one a column
+Table: TypeAlias = Callable[[int, int], Array]  # directions first..last-1, one per column
 
 CHUNK_BYTES = 1 << 27  # of leaf numbers and moves held at a time
 BLOCK = 32  # directions gathered at a time
@@ -121,7 +121,7 @@ class Landscape:
             rows = self._read(first, last)
             if not len(rows.norm):
                 continue
-            start = rows.scores if moved is None else rows.scores + self._gather(rows.places, moved[:, None])[:, 0]
+            start = self._scores(rows, moved)
             ranking = row_order(rows.offsets)
             before = _Ruler(self, rows)(start, ranking)
             total += float(before.sum())
@@ -137,32 +137,28 @@ class Landscape:
         error = np.sqrt(variance / n) if n > 1 else np.full_like(sums, np.inf)
         return Trial(total / n, n, sums / n, error)
 
-    def slopes(self, gradients: Callable[[Array], tuple[Any, Any]], moved: Array | None = None) -> tuple[Array, Array]:
-        """The sums, over the rows of each leaf, of a gradient and a hessian, which are functions of all scores."""
-        scores = np.zeros(len(self.queries.labels))
-        for first, last in itertools.pairwise(self._edges):
-            rows = self._read(first, last)
-            shift = 0.0 if moved is None else self._gather(rows.places, moved[:, None])[:, 0]
-            scores[rows.numbers] = rows.scores + shift
-        gradient, hessian = gradients(scores)
-        sums = np.zeros((2, len(self.model.weights)))
-        for first, last in itertools.pairwise(self._edges):
-            rows = self._read(first, last)
-            own = (np.ascontiguousarray(part[rows.numbers], dtype=np.float64) for part in (gradient, hessian))
-            scatter_kernel()(rows.places, *own, sums)
-        return sums[0], sums[1]
-
     def lambda_direction(self, moved: Array | None = None) -> Array:
         """Each leaf's Newton step under the lambda forces of the measure, damped where a leaf has little curvature.
 
         Of unit length, or 0 where there is no force.
         """
-        objective = LambdaRank(self.measure)
-        gradient, hessian = self.slopes(
-            lambda scores: objective.differentiate(self.queries, scores, threads=self.threads), moved
-        )
+        scores = np.zeros(len(self.queries.labels))
+        for rows in self._chunks():
+            scores[rows.numbers] = self._scores(rows, moved)
+        forces = LambdaRank(self.measure).differentiate(self.queries, scores, threads=self.threads)
+        sums = np.zeros((2, len(self.model.weights)))  # over the rows of each leaf: gradient, hessian
+        for rows in self._chunks():
+            own = (np.ascontiguousarray(part[rows.numbers], dtype=np.float64) for part in forces)
+            scatter_kernel()(rows.places, *own, sums)
+        gradient, hessian = sums
         damped = hessian + hessian.mean()
         return unit(np.divide(-gradient, damped, out=np.zeros_like(damped), where=damped > 0.0))
+
+    def _chunks(self) -> Iterator[_Rows]:
+        return (self._read(first, last) for first, last in itertools.pairwise(self._edges))
+
+    def _scores(self, rows: _Rows, moved: Array | None) -> Array:
+        return rows.scores if moved is None else rows.scores + self._gather(rows.places, moved[:, None])[:, 0]
 
     def _read(self, first: int, last: int) -> _Rows:
         if self._kept is not None:
@@ -189,7 +185,7 @@ class Landscape:
         return rows
 
     def _gather(self, places: Places, table: Array) -> Array:
-        """How far each row moves, one column a direction."""
+        """How far each row moves, one column per direction."""
         moves = np.empty((len(places), table.shape[1]))
         table = np.ascontiguousarray(table, dtype=np.float64)
 
@@ -262,7 +258,7 @@ def unit(vector: Array) -> Array:
 
 
 def unit_directions(size: int, numbers: Sequence[int], seed: int) -> Array:
-    """Random unit vectors, one a column: each is a function of the seed and its number alone."""
+    """Random unit vectors, one per column: each is a function of the seed and its number alone."""
     table = np.empty((size, len(numbers)))
     for column, number in enumerate(numbers):
         table[:, column] = unit(np.random.default_rng([seed, number]).standard_normal(size))

@@ -17,7 +17,7 @@ Batch: TypeAlias = tuple[npt.NDArray[Any], ...]
 def whole_queries(batches: Iterable[Sequence[npt.ArrayLike]]) -> Iterator[Batch]:
     """The same rows in batches that cut no query: a batch's last query waits for the next batch, where it may go on.
 
-    A batch is a tuple of arrays with one entry a row, the last of them the query ids: ``(X, labels, qid)``. Held
+    A batch is a tuple of arrays with one entry per row, the last of them the query ids: ``(X, labels, qid)``. Held
     at a time are one batch, a copy of it where a query was joined to it, and one query, copied too: the reader may fill
     its arrays anew. A query that comes back after another one is an error: its rows must stand together.
 
@@ -35,12 +35,12 @@ def whole_queries(batches: Iterable[Sequence[npt.ArrayLike]]) -> Iterator[Batch]
         rows = {column.shape[0] if column.ndim else -1 for column in columns}
         if len(columns) < 2 or len(rows) > 1 or -1 in rows:
             raise LambdaplugError(
-                f"batch {number}: expected arrays with one entry a row, the query ids last, such as (X, labels, qid); "
+                f"batch {number}: expected arrays with one entry per row, the query ids last, such as (X, labels, qid); "
                 f"got shapes {[column.shape for column in columns]}."
             )
         ids = columns[-1]
         if ids.ndim != 1:
-            raise LambdaplugError(f"batch {number}: expected one query id a row, got ids of shape {ids.shape}.")
+            raise LambdaplugError(f"batch {number}: expected one query id per row, got ids of shape {ids.shape}.")
         if (ids != ids).any():
             raise LambdaplugError(
                 f"batch {number}: some query ids are NaN. Drop those rows, or give each a query of its own."

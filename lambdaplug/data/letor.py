@@ -1,14 +1,17 @@
-"""LETOR text, which is SVMLight with query ids: ``label qid:7 1:0.5 2:0.25 # comment``, one document a line."""
+"""LETOR text, which is SVMLight with query ids: ``label qid:7 1:0.5 2:0.25 # comment``, one document per line."""
 
+import contextlib
 import gzip
+import importlib
 import io
+import itertools
 import os
 import re
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias, cast, overload
+from typing import IO, Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +22,10 @@ from ..kernels import (
     LETOR_FAULTS,
     LETOR_QUERY,
     LETOR_WIDER,
-    VALUE_BYTES,
     get_num_threads,
     letor_kernel,
     powers_of_ten,
     run_tasks,
-    text_kernel,
 )
 from ..rows import sizes_of
 from .ranking import RankingData
@@ -36,8 +37,9 @@ FilePath: TypeAlias = str | os.PathLike[str]
 CHUNK_BYTES = 1 << 24
 LARGE_BYTES = 50 << 20  # from here on a progress bar is worth its lines
 QUERY_ID = re.compile(rb"^([^#\n]*?[ \t])qid:([^\s#]+)", re.MULTILINE | re.IGNORECASE)
-WHOLE = re.compile(rb"-?[0-9]{1,18}")
-PROBE_BYTES = 1 << 16  # of the first chunk: how wide its table is to be
+WHOLE = re.compile(r"-?[0-9]{1,18}")
+WRITTEN = 1 << 20  # numbers at a time
+POWERS_OF_TEN = np.array([float(f"1e{power}") for power in range(64)])
 
 
 class LetorParts(NamedTuple):
@@ -96,7 +98,7 @@ def load_letor(  # type: ignore[misc]  # the overloads say what is returned, thi
     The features become the columns of a dense float32 table, feature id 1 the first. There are as many as the widest
     line has, or ``features``. The table has a column for every id up to the largest, so that one above ``max_features``
     is refused: a mistake more often than a feature. A feature that a line leaves out is ``missing`` (0 as in LETOR; NaN
-    if you say so); a number beyond float32 becomes its largest one. Query ids are whole numbers; where one is not (``qid:WT04-170``), all are
+    if you say so); a number beyond float32 becomes its largest one. Query ids are integers; where one is not (``qid:WT04-170``), all are
     kept as text. Comments are dropped. The lines of a query must stand together:
     ``sort`` brings them together, queries in the order of their first lines. ``progress`` shows a bar (None: where the
     files are large and tqdm is installed). A path may also be a pipe, such as ``/dev/stdin``.
@@ -166,7 +168,6 @@ class _Table(NamedTuple):
     qid: npt.NDArray[np.int64]
     lines: npt.NDArray[np.int64]
     file: Path
-    missing: float
     named: bool  # qid counts the reader's names
 
 
@@ -181,17 +182,42 @@ class _Begun(io.RawIOBase):
         return head + self._rest.read(size - len(head)) if head else self._rest.read(size)
 
 
+def _chunks(paths: Sequence[Path], advance: Callable[[int], object]) -> Generator[_Chunk, None, None]:
+    """The files' text in whole lines; ``advance`` is told how many bytes of a file were read."""
+    numbers = itertools.count()
+    for path in paths:
+        try:
+            raw = open(path, "rb")  # noqa: SIM115
+        except OSError as error:
+            raise LambdaplugError(f"load_letor: cannot open {path}: {error.strerror}.") from None
+        with raw:
+            head = raw.read(2)
+            begun = _Begun(head, raw)  # and not raw.seek(0), which a pipe does not know
+            stream = gzip.GzipFile(fileobj=begun) if head == b"\x1f\x8b" else begun
+            line, rest, seen, more = 1, b"", 0, b"more"
+            while more:
+                try:
+                    more = stream.read(CHUNK_BYTES)
+                except (OSError, EOFError, zlib.error) as error:
+                    raise LambdaplugError(f"load_letor: {path} cannot be read: {error}.") from None
+                if raw.seekable():
+                    advance(raw.tell() - seen)
+                    seen = raw.tell()
+                text = rest + more if more or not rest else rest + b"\n"
+                end = text.rfind(b"\n") + 1
+                text, rest = text[:end], text[end:]
+                if text:
+                    yield _Chunk(next(numbers), path, line, text)
+                    line += text.count(b"\n")
+
+
 class _Reader:
-    """Hands out the files' text in whole lines; threads take turns."""
+    """What the threads that parse share: chunks handed out in turn, the widest line so far, queries' names."""
 
     def __init__(self, paths: Sequence[Path], advance: Callable[[int], object]) -> None:
-        self._paths = list(paths)
-        self._advance = advance
+        self._chunks = _chunks(paths, advance)
         self._turn = threading.Lock()
-        self._raw: IO[bytes] | None = None
-        self._text: IO[bytes] | None = None
-        self._number, self._line, self._rest, self._seen = 0, 1, b"", 0
-        self.width = 0  # the widest line so far
+        self.width = 0
         self.failed = False
         self._names: dict[bytes, int] = {}  # of queries whose ids are no numbers
 
@@ -199,90 +225,45 @@ class _Reader:
     def names(self) -> list[bytes]:
         return list(self._names)
 
-    def number(self, name: bytes) -> int:
-        """A name's place among all names; threads may ask at once."""
-        known = self._names.get(name)
-        if known is not None:
-            return known
+    def numbered(self, text: bytes) -> bytes:
+        """The text with numbers in place of its query ids: each name's place among all names."""
+        return QUERY_ID.sub(lambda found: b"%bqid:%d" % (found[1], self._number(found[2])), text)
+
+    def _number(self, name: bytes) -> int:
         with self._turn:
             return self._names.setdefault(name, len(self._names))
 
-    def numbered(self, text: bytes) -> bytes:
-        """The text with numbers in place of its query ids."""
-        return QUERY_ID.sub(lambda found: b"%bqid:%d" % (found[1], self.number(found[2])), text)
-
     def next(self) -> _Chunk | None:
         with self._turn:
-            while self._paths and not self.failed:
-                text = self._lines()
-                if text:
-                    chunk = _Chunk(self._number, self._paths[0], self._line, text)
-                    self._number += 1
-                    self._line += text.count(b"\n")
-                    return chunk
-                self.close()
-                self._paths.pop(0)
-            return None
+            return None if self.failed else next(self._chunks, None)
 
     def close(self) -> None:
-        for stream in (self._text, self._raw):
-            if stream is not None:
-                stream.close()
-        self._raw = self._text = None
-        self._line, self._rest, self._seen = 1, b"", 0
-
-    def _open(self, path: Path) -> tuple[IO[bytes], IO[bytes]]:
-        try:
-            raw = open(path, "rb")  # noqa: SIM115
-        except OSError as error:
-            raise LambdaplugError(f"load_letor: cannot open {path}: {error.strerror}.") from None
-        head = raw.read(2)
-        begun = _Begun(head, raw)  # and not raw.seek(0), which a pipe does not know
-        return raw, cast(IO[bytes], gzip.GzipFile(fileobj=begun) if head == b"\x1f\x8b" else begun)
-
-    def _lines(self) -> bytes:
-        if self._raw is None or self._text is None:
-            self._raw, self._text = self._open(self._paths[0])
-        while True:
-            try:
-                more = self._text.read(CHUNK_BYTES)
-            except (OSError, EOFError, zlib.error) as error:
-                raise LambdaplugError(f"load_letor: {self._paths[0]} cannot be read: {error}.") from None
-            if self._raw.seekable():
-                self._advance(self._raw.tell() - self._seen)
-                self._seen = self._raw.tell()
-            text, self._rest = self._rest + more, b""
-            if not more:
-                return text + b"\n" if text else b""
-            end = text.rfind(b"\n") + 1
-            self._rest = text[end:]
-            if end:
-                return text[:end]
+        self._chunks.close()
 
 
-def _bar(paths: Sequence[Path], progress: bool | None) -> Any:
-    """A progress bar over the bytes of the files, or None."""
+@contextlib.contextmanager
+def _bar(paths: Sequence[Path], progress: bool | None) -> Iterator[Callable[[int], object]]:
+    """What tells a progress bar over the bytes of the files, if there is to be one, how many were read."""
     size = sum(path.stat().st_size for path in paths if path.is_file())
-    if progress is False or (progress is None and size < LARGE_BYTES):
-        return None
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        if progress:
-            raise LambdaplugError("load_letor: progress=True needs tqdm: python -m pip install tqdm.") from None
-        return None
-    quiet = None if progress is None else False  # None: no bar where nobody watches
-    return tqdm(total=size, unit="B", unit_scale=True, desc="load_letor", disable=quiet)
+    tqdm = None
+    if progress or (progress is None and size >= LARGE_BYTES):
+        try:
+            tqdm = importlib.import_module("tqdm").tqdm
+        except ImportError:
+            if progress:
+                raise LambdaplugError("load_letor: progress=True needs tqdm: python -m pip install tqdm.") from None
+    if tqdm is None:
+        yield lambda _: None
+    else:
+        quiet = None if progress is None else False  # None: no bar where there is no terminal
+        with tqdm(total=size, unit="B", unit_scale=True, desc="load_letor", disable=quiet) as bar:
+            yield bar.update
 
 
 def _load(paths: list[Path], columns: _Columns, sort: bool, progress: bool | None) -> RankingData:
-    bar = _bar(paths, progress)
-    try:
-        reader = _Reader(paths, bar.update if bar is not None else lambda _: None)
+    with _bar(paths, progress) as advance:
+        reader = _Reader(paths, advance)
         pieces = _pieces(reader, columns, named=False)
-    finally:
-        if bar is not None:
-            bar.close()
     if reader.names and not all(piece.named or not len(piece.labels) for piece in pieces):
         # Every id is a text, then: the numbers among them are read once more, as they stand.
         pieces.clear()
@@ -294,7 +275,7 @@ def _load(paths: list[Path], columns: _Columns, sort: bool, progress: bool | Non
             )
         reader = _Reader(paths, lambda _: None)
         pieces = _pieces(reader, columns, named=True)
-    return _joined(pieces, paths, columns.features, sort, reader.names)
+    return _joined(pieces, paths, columns, sort, reader.names)
 
 
 def _pieces(reader: _Reader, columns: _Columns, named: bool) -> list[_Table]:
@@ -325,11 +306,6 @@ def _parse(chunk: _Chunk, columns: _Columns, reader: _Reader, named: bool) -> "_
     features, missing = columns.features, columns.missing
     if named:
         chunk = chunk._replace(text=reader.numbered(chunk.text))
-    probe = chunk.text[: chunk.text.rfind(b"\n", 0, PROBE_BYTES) + 1]
-    if not features and not reader.width and 0 < len(probe) < len(chunk.text):
-        first = _parse(chunk._replace(text=probe), columns, reader, named=False)
-        if isinstance(first, LambdaplugError):
-            return first
     text = np.frombuffer(chunk.text, dtype=np.uint8)
     lines = chunk.text.count(b"\n")
     labels, qid = np.empty(lines, dtype=np.float32), np.empty(lines, dtype=np.int64)
@@ -361,11 +337,11 @@ def _parse(chunk: _Chunk, columns: _Columns, reader: _Reader, named: bool) -> "_
         word = chunk.text[at : at + 200].split(b"\n")[0].split()
         got = repr(word[0].decode("utf-8", "replace")[:40]) if word else "the end of the line"
         return LambdaplugError(f"{chunk.file}, line {line}: expected {LETOR_FAULTS[status]}; got {got}.")
-    return _Table(X[:row, : features or widest], labels[:row], qid[:row], numbers[:row], chunk.file, missing, named)
+    return _Table(X[:row, : features or widest], labels[:row], qid[:row], numbers[:row], chunk.file, named)
 
 
 def _joined(
-    tables: list[_Table], paths: Sequence[Path], features: int | None, sort: bool, names: Sequence[bytes]
+    tables: list[_Table], paths: Sequence[Path], columns: _Columns, sort: bool, names: Sequence[bytes]
 ) -> RankingData:
     if not sum(len(table.labels) for table in tables):
         raise LambdaplugError(f"load_letor: no document in {', '.join(map(str, paths))}.")
@@ -383,14 +359,13 @@ def _joined(
         group = sizes_of(qid)
         starts = np.cumsum(group) - group
     # Each piece is freed as soon as it is copied: there is never a second table in memory.
-    X = np.empty((len(labels), features or max(table.X.shape[1] for table in tables)), dtype=np.float32)
+    X = np.empty((len(labels), columns.features or max(table.X.shape[1] for table in tables)), dtype=np.float32)
     end = len(labels)
     while tables:
         table = tables.pop()
         rows = slice(end - len(table.labels), end)
         X[rows, : table.X.shape[1]] = table.X
-        if table.X.shape[1] < X.shape[1]:
-            X[rows, table.X.shape[1] :] = table.missing
+        X[rows, table.X.shape[1] :] = columns.missing
         end = rows.start
     found = qid[starts] if not names else np.array([names[name].decode("utf-8", "replace") for name in qid[starts]])
     return RankingData(X if order is None else X[order], labels, group, found)
@@ -430,7 +405,7 @@ def save_letor(path: FilePath, data: RankingData | Iterable[npt.ArrayLike]) -> N
     ids = np.arange(1, len(group) + 1) if ids is None else np.asarray(ids)
     if X.ndim != 2 or len(X) != len(labels) or group.sum() != len(labels) or len(ids) != len(group):
         raise LambdaplugError(
-            f"save_letor: expected a table of features, one label a row and group sizes that add up to the rows; got "
+            f"save_letor: expected a table of features, one label per row and group sizes that add up to the rows; got "
             f"X of shape {X.shape}, {len(labels)} labels and sizes that add up to {group.sum()}."
         )
     if (group == 0).any():
@@ -438,31 +413,46 @@ def save_letor(path: FilePath, data: RankingData | Iterable[npt.ArrayLike]) -> N
     if not np.isfinite(labels).all():
         raise LambdaplugError("save_letor: expected finite labels.")
     names = _words(ids)
-    query = np.repeat(np.arange(len(ids)), group)
+    query = np.repeat(np.arange(len(ids)), group).tolist()
+    line = " ".join(["%.9g qid:%s", *(f"{feature}:%.9g" for feature in range(1, X.shape[1] + 1))]) + "\n"
+    step = max(1, WRITTEN // (X.shape[1] + 1))
     packed = str(os.fspath(path)).endswith(".gz")
-    line = VALUE_BYTES * (X.shape[1] + 2) + names.shape[1]
-    step = max(1, CHUNK_BYTES // line)
-    text = np.empty(line * min(step, len(X)), dtype=np.uint8)
-    X, labels = np.ascontiguousarray(X), np.ascontiguousarray(labels)
     with gzip.open(path, "wb", compresslevel=6) if packed else open(path, "wb") as file:
         for low in range(0, len(X), step):
-            rows = low, min(low + step, len(X))
-            end = text_kernel()(X, labels, query, names, *rows, powers_of_ten(), text)
-            file.write(text[:end].data)
+            rows = slice(low, low + step)
+            printed = zip(_shortest(labels[rows]).tolist(), query[rows], _shortest(X[rows]).tolist(), strict=True)
+            file.write("".join([line % (label, names[one], *values) for label, one, values in printed]).encode())
 
 
-def _words(ids: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Query ids as they stand in a file: a row of bytes each, zeros after it."""
-    words = [str(name).encode() for name in ids.tolist()]
+@np.errstate(over="ignore", invalid="ignore")
+def _shortest(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """What ``%.9g`` prints in the fewest digits that are read back as these numbers."""
+    exact = values.astype(np.float64)
+    size = np.abs(exact)
+    usual = np.isfinite(exact) & (exact != 0.0)
+    exponent = np.floor(np.log10(size, out=np.zeros_like(size), where=usual)).astype(np.int64)  # of the first digit
+    found = exact  # nine digits are always enough
+    # A float32 tells all numbers of 6 digits apart, and fewer digits are 6 with zeros at the end, but for the smallest.
+    least = 1 if np.any(usual & (size < np.finfo(np.float32).tiny)) else 6
+    for digits in range(8, least - 1, -1):
+        power = digits - 1 - exponent
+        scale = POWERS_OF_TEN[np.abs(power)]
+        rounded = np.where(power < 0, np.rint(exact / scale) * scale, np.rint(exact * scale) / scale)
+        found = np.where(rounded.astype(np.float32) == values, rounded, found)
+    return found
+
+
+def _words(ids: npt.NDArray[Any]) -> list[str]:
+    """Query ids as they stand in a file."""
+    words = [str(name) for name in ids.tolist()]
     for word in words:
-        if not word or b"#" in word or b"\0" in word or len(word.split()) != 1 or word != word.strip():
-            raise LambdaplugError(f"save_letor: expected query ids without blanks and '#', got {word.decode()!r}.")
+        if not word or "#" in word or "\0" in word or len(word.split()) != 1 or word != word.strip():
+            raise LambdaplugError(f"save_letor: expected query ids without blanks and '#', got {word!r}.")
     # As they are read, numbers if all are.
     read: list[Any] = list(map(int, words)) if all(WHOLE.fullmatch(word) for word in words) else words
     seen = set()
     for word, name in zip(words, read, strict=True):
         if name in seen:
-            raise LambdaplugError(f"save_letor: expected another query id for each query, got {word.decode()!r} again.")
+            raise LambdaplugError(f"save_letor: expected another query id for each query, got {word!r} again.")
         seen.add(name)
-    table = np.array(words, dtype=bytes)
-    return table.view(np.uint8).reshape(len(words), table.dtype.itemsize)
+    return words

@@ -14,7 +14,7 @@ from ..analysis import LeafModel
 from ..errors import LambdaplugError
 from ..queries import Array
 
-__all__ = ["Leaves", "leaves_of"]
+__all__ = ["Leaves", "leaves_of", "sliceable", "take"]
 
 Places = npt.NDArray[np.int32]
 
@@ -40,14 +40,10 @@ class Leaves(abc.ABC):
 
     def model(self, X: Any, rows: int) -> LeafModel:
         """For the analyses, which know no host; rows of X are predicted a chunk at a time."""
-        matrix = _sliceable(X)
+        matrix = sliceable(X)
         if matrix.shape[0] != rows:
             raise LambdaplugError(f"X: expected one row per label ({rows}), got {matrix.shape[0]}.")
-
-        def read(first: int, last: int) -> tuple[Array, Places]:
-            return self.read(matrix.iloc[first:last] if hasattr(matrix, "iloc") else matrix[first:last])
-
-        return LeafModel(self.values, self.trees, read)
+        return LeafModel(self.values, self.trees, lambda first, last: self.read(take(matrix, slice(first, last))))
 
 
 def leaves_of(model: Any) -> Leaves:
@@ -64,7 +60,7 @@ def leaves_of(model: Any) -> Leaves:
     raise LambdaplugError(f"expected a Booster or a fitted ranker of LightGBM or XGBoost, got {type(model).__name__}.")
 
 
-def _sliceable(X: Any) -> Any:
+def sliceable(X: Any) -> Any:
     """X with a shape and slices of rows: NumPy, pandas, SciPy."""
     if type(X).__module__.partition(".")[0] in ("lightgbm", "xgboost"):
         raise LambdaplugError(
@@ -73,6 +69,11 @@ def _sliceable(X: Any) -> Any:
     if hasattr(X, "tocsr"):
         return X.tocsr()
     return X if hasattr(X, "iloc") else np.asarray(X)
+
+
+def take(X: Any, rows: Any) -> Any:
+    """Some rows of what ``sliceable`` returned."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def _refuse(what: str) -> LambdaplugError:
@@ -126,10 +127,7 @@ class _XGBoost(Leaves):
         trees = learner["gradient_booster"]["model"]["trees"]
         if not trees:
             raise LambdaplugError("the booster has no trees: train it first.")
-        outputs = (
-            int(learner["learner_model_param"].get("num_class", 0)),
-            int(learner["learner_model_param"].get("num_target", 1)),
-        )
+        outputs = [int(learner["learner_model_param"].get(name, 1)) for name in ("num_class", "num_target")]
         if max(outputs) > 1 or any(int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in trees):
             raise _refuse("a model with several outputs")
         self.booster = booster

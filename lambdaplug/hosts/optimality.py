@@ -14,7 +14,7 @@ from ..errors import LambdaplugError
 from ..evaluation import mean, per_query_values
 from ..measures import Measure, as_measure
 from ..queries import Queries, group_sizes
-from .leaves import Leaves, leaves_of
+from .leaves import Leaves, leaves_of, sliceable, take
 
 __all__ = ["local_optimality", "polish"]
 
@@ -125,11 +125,7 @@ def _held_out(X: Any, labels: npt.ArrayLike, group: npt.ArrayLike, share: float,
     parts = []
     for chosen in (~held, held):
         rows = np.flatnonzero(np.repeat(chosen, sizes))
-        if hasattr(X, "iloc"):
-            own = X.iloc[rows]
-        else:
-            own = (X.tocsr() if hasattr(X, "tocsr") else np.asarray(X))[rows]
-        parts.append((own, np.asarray(labels)[rows], sizes[chosen]))
+        parts.append((take(sliceable(X), rows), np.asarray(labels)[rows], sizes[chosen]))
     return parts[0], parts[1]
 
 

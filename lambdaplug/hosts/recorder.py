@@ -61,7 +61,7 @@ def record(X: Any, labels: npt.ArrayLike, group: npt.ArrayLike, *diagnostics: Di
     """``callbacks=[recorder]`` in ``lgb.train`` or ``xgb.train``: asks diagnostics of the model as it grows.
 
     ``X``, ``labels`` and ``group`` are the rows to look at, usually the training data; every so many rounds the model
-    predicts them. Afterwards ``recorder.curves`` has an array for each name, one value a recorded round, and a plot.
+    predicts them. Afterwards ``recorder.curves`` has an array for each name, one value per recorded round, and a plot.
 
         recorder = lp.record(X, y, group, lp.analysis.TopLabels(3), lp.analysis.RankChanges(3), every=10)
     """

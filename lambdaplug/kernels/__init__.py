@@ -9,7 +9,7 @@ from .drawing import label_hash_kernel, noise_kernel, sign_kernel
 from .exact import exact_kernel
 from .finishing import finish_kernel, shape_kernel
 from .measuring import expected_kernel, norm_kernel, sort_stretch, swap_kernel, tied_value_kernel, value_kernel
-from .parsing import LETOR_FAULTS, LETOR_QUERY, LETOR_WIDER, VALUE_BYTES, letor_kernel, powers_of_ten, text_kernel
+from .parsing import LETOR_FAULTS, LETOR_QUERY, LETOR_WIDER, letor_kernel, powers_of_ten
 from .perturbing import NOISE, change, move_kernel
 from .placing import place_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
@@ -53,7 +53,6 @@ __all__ = [
     "PLACE_ROWS",
     "POSITION_ROWS",
     "TABLE_SIZE",
-    "VALUE_BYTES",
     "WIDE",
     "Documents",
     "Kernels",
@@ -105,7 +104,6 @@ __all__ = [
     "stage_by_gain_kernel",
     "stage_by_rank_kernel",
     "swap_kernel",
-    "text_kernel",
     "tied_value_kernel",
     "top_kernel",
     "try_compiling",

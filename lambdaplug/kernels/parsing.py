@@ -1,4 +1,4 @@
-"""Text of ranking data into arrays and back: ``label qid:7 1:0.5 2:0.25 # comment``, one document a line."""
+"""Text of ranking data into arrays: ``label qid:7 1:0.5 2:0.25 # comment``, one document per line."""
 
 import functools
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .compiling import compile_kernel, inlinable
 
-__all__ = ["LETOR_FAULTS", "LETOR_QUERY", "LETOR_WIDER", "VALUE_BYTES", "letor_kernel", "powers_of_ten", "text_kernel"]
+__all__ = ["LETOR_FAULTS", "LETOR_QUERY", "LETOR_WIDER", "letor_kernel", "powers_of_ten"]
 
 LETOR_WIDER = -1  # a feature id beyond the table's columns: make it wider and go on with the line
 LABEL, QUERY, FEATURE, ZERO, RISING, VALUE = range(1, 7)
@@ -22,9 +22,7 @@ LETOR_FAULTS = {
     RISING: "feature ids in rising order, each once",
     VALUE: "a number as the feature's value",
 }
-
 LETOR_QUERY = QUERY
-VALUE_BYTES = 48  # of an id, a colon, a number and a blank, at most
 
 LOWEST_POWER, HIGHEST_POWER = -70, 40  # float32 ends at about 1e-45 and 3e38, a mantissa has up to 18 digits
 LARGEST = float(np.finfo(np.float32).max)
@@ -123,26 +121,21 @@ def _number(text: Any, at: int, powers: Any) -> tuple[float, int]:
     mantissa = 0
     digits = 0
     exponent = 0
-    begin = at
-    while _is_digit(text[at]):
-        if digits < 18:
-            mantissa = mantissa * 10 + (text[at] - ZERO_DIGIT)
-            digits += 1 if mantissa > 0 else 0
+    found = False
+    fraction = 0  # 1 after the point
+    while _is_digit(text[at]) or (text[at] == POINT and fraction == 0):
+        if text[at] == POINT:
+            fraction = 1
         else:
-            exponent += 1
-        at += 1
-    found = at - begin
-    if text[at] == POINT:
-        at += 1
-        begin = at
-        while _is_digit(text[at]):
+            found = True
             if digits < 18:
                 mantissa = mantissa * 10 + (text[at] - ZERO_DIGIT)
                 digits += 1 if mantissa > 0 else 0
-                exponent -= 1
-            at += 1
-        found += at - begin
-    if found == 0:
+                exponent -= fraction
+            else:
+                exponent += 1 - fraction
+        at += 1
+    if not found:
         return _named(text, at, negative)
     if text[at] == LOWER_E or text[at] == UPPER_E:
         at += 1
@@ -165,7 +158,7 @@ def _number(text: Any, at: int, powers: Any) -> tuple[float, int]:
 
 @inlinable
 def _whole(text: Any, at: int) -> tuple[int, int]:
-    """The whole number of up to 18 digits that begins here and where it ends, which is ``BAD`` if there is none."""
+    """The integer of up to 18 digits that begins here and where it ends, which is ``BAD`` if there is none."""
     value = 0
     begin = at
     while _is_digit(text[at]):
@@ -241,108 +234,5 @@ def letor_kernel() -> Callable[..., tuple[int, int, int, int, int]]:
             at += 1
             line += 1
         return 0, at, row, line, widest
-
-    return compile_kernel(kernel)
-
-
-@inlinable
-def _put_whole(text: Any, at: int, value: int, digits: int) -> int:
-    """A whole number in at least so many digits; returns where it ends."""
-    width = 1
-    rest = value // 10
-    while rest > 0:
-        width += 1
-        rest //= 10
-    width = max(width, digits)
-    for place in range(at + width - 1, at - 1, -1):
-        text[place] = ZERO_DIGIT + value % 10
-        value //= 10
-    return at + width
-
-
-@inlinable
-def _shortest(value: float, powers: Any) -> tuple[int, int]:
-    """(mantissa, power of ten) in the fewest digits that ``_scaled`` reads back as this float32, a positive one."""
-    if value < 1e9 and value == np.floor(value):  # the most usual numbers of all
-        return int(value), 0
-    exponent = int(np.floor(np.log10(value)))  # of the first digit, or one beside it
-    mantissa, power = 0, 0
-    # A float32 tells all numbers of 6 digits apart, and fewer digits are 6 with zeros at the end, but for the smallest
-    # of all. Nine digits always are enough, and one for the exponent.
-    for digits in range(1 if value < 1.2e-38 else 6, 11):
-        power = exponent + 1 - digits
-        if power < -HIGHEST_POWER:
-            scaled = value * powers[0, HIGHEST_POWER - LOWEST_POWER] * powers[0, -power - HIGHEST_POWER - LOWEST_POWER]
-        elif power < 0:
-            scaled = value * powers[0, -power - LOWEST_POWER]
-        else:
-            scaled = value / powers[0, power - LOWEST_POWER]
-        mantissa = int(np.rint(scaled))
-        if np.float32(_scaled(mantissa, power, digits, powers)) == np.float32(value):
-            break
-    while mantissa % 10 == 0:
-        mantissa //= 10
-        power += 1
-    return mantissa, power
-
-
-@inlinable
-def _put_number(text: Any, at: int, number: Any, powers: Any) -> int:
-    """The shortest digits that ``_number`` reads back as this float32; returns where they end."""
-    if np.signbit(number) and not np.isnan(number):
-        text[at] = MINUS
-        at += 1
-    if not np.isfinite(number):
-        text[at], text[at + 1], text[at + 2] = NAN if np.isnan(number) else INF
-        return at + 3
-    mantissa, power = _shortest(abs(float(number)), powers)
-    if -13 <= power <= 0:
-        unit = 1
-        for _ in range(-power):
-            unit *= 10
-        at = _put_whole(text, at, mantissa // unit, 1)
-        if power < 0:
-            text[at] = POINT
-            at = _put_whole(text, at + 1, mantissa % unit, -power)
-        return at
-    at = _put_whole(text, at, mantissa, 1)
-    text[at] = LOWER_E
-    at += 1
-    if power < 0:
-        text[at] = MINUS
-        at += 1
-    return _put_whole(text, at, abs(power), 1)
-
-
-@functools.cache
-def text_kernel() -> Callable[..., int]:
-    """``kernel(X, labels, query, names, first, last, powers, text) -> bytes``: these rows as lines.
-
-    ``query[row]`` is the row of ``names`` that holds its query's id, in bytes, zeros after it. ``text`` has room for
-    ``VALUE_BYTES`` each for a row's label, qid and features, and for its name.
-    """
-
-    def kernel(X: Any, labels: Any, query: Any, names: Any, first: int, last: int, powers: Any, text: Any) -> int:
-        at = 0
-        for row in range(first, last):
-            at = _put_number(text, at, labels[row], powers)
-            text[at] = SPACE
-            for letter in range(3):
-                text[at + 1 + letter] = QID[letter]
-            text[at + 4] = COLON
-            at += 5
-            for letter in names[query[row]]:
-                if letter == 0:
-                    break
-                text[at] = letter
-                at += 1
-            for column in range(X.shape[1]):
-                text[at] = SPACE
-                at = _put_whole(text, at + 1, column + 1, 1)
-                text[at] = COLON
-                at = _put_number(text, at + 1, X[row, column], powers)
-            text[at] = NEWLINE
-            at += 1
-        return at
 
     return compile_kernel(kernel)

@@ -28,9 +28,9 @@ __all__ = [
     "check_partitions",
     "examine",
     "examine_partition",
-    "kind_of",
     "lost",
     "refuse_unfit",
+    "triple",
 ]
 
 
@@ -149,7 +149,11 @@ class Spread(Examined):
 
     held: Any  # on the workers as long as this is here
     X: Any
-    parts: dict[str, list[Any]]  # y, qid or group, and all else, by name
+    parts: dict[str, list[Any]]  # X, y, qid or group, and all else, by name
+
+    def vectors(self, name: str) -> list[Any]:
+        """The partitions of what has one number per row."""
+        return [delayed(vector)(part, name) for part in self.parts[name]]
 
 
 def examine(client: Any, X: Any, y: Any, qid: Any = None, group: Any = None, **others: Any) -> Spread:
@@ -194,7 +198,7 @@ class Columns:
     ) -> None:
         ours = _columns(() if objective is None else objective.sources)
         theirs = _columns([source for metric in metrics for source in metric.sources])
-        self._held = {one.name: client.persist(one.collection) for one in (*ours, *theirs)}
+        self._held = {one.name: client.persist(one.collection) for one in (*ours, *theirs)}  # parts alone hold nothing
         self._parts = {name: parts_of(held) for name, held in self._held.items()}
         tasks = {name: [delayed(_length_and_top)(part) for part in parts] for name, parts in self._parts.items()}
         found = {name: client.gather(client.compute(some)) for name, some in tasks.items()}
@@ -225,11 +229,8 @@ class Columns:
     def _check_scales(self, what: Objective | Metric | None, data: Sequence[Examined]) -> None:
         """A measure scaled by the highest label must be told it, where a worker might not have a row of it."""
         for (kind, source), each in itertools.product(_measures(what), data):
-            tops = (
-                self._tops[source.name]
-                if isinstance(source, Column)
-                else {one.top for one in each.partitions if one.rows}
-            )
+            own = {one.top for one in each.partitions if one.rows}
+            tops = self._tops[source.name] if isinstance(source, Column) else own
             if getattr(kind, "max_label", 0) is None and len(tops) > 1:
                 told = replace(kind, max_label=max(tops))  # type: ignore[call-arg]
                 raise LambdaplugError(
@@ -275,9 +276,15 @@ def lost(client: Any, before: set[str]) -> LambdaplugError | None:
     )
 
 
-def kind_of(data: Any) -> str:
-    """What was given for data, in words."""
-    return f"{type(data).__name__}{f' of {len(data)}' if isinstance(data, (tuple, list)) else ''}"
+def triple(data: Any, host: str = "", alternative: str = "") -> tuple[Any, Any, Any]:
+    """(dX, dy, dq), refusing all else; ``host`` and ``alternative`` are words for the error."""
+    if isinstance(data, (tuple, list)) and len(data) == 3:
+        return data[0], data[1], data[2]
+    count = f" of {len(data)}" if isinstance(data, (tuple, list)) else ""
+    raise LambdaplugError(
+        f"data: {host}expected (dX, dy, dq), as lp.dask.partition_by_query returns them{alternative}; got "
+        f"{type(data).__name__}{count}."
+    )
 
 
 def refuse_unfit(client: Any, callbacks: Sequence[Any] | None) -> None:

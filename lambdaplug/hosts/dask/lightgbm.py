@@ -26,7 +26,7 @@ from ..base import by_name
 from ..callback import Callback, with_callback
 from ..lightgbm import LGBMRanker
 from ..sharing import STAND_IN_WEIGHT, Share, set_columns, sharing
-from .checks import Columns, Job, Spread, examine, kind_of, refuse_unfit
+from .checks import Columns, Job, Spread, examine, refuse_unfit, triple
 from .layout import array_of, like, take, values_of
 from .network import Network, joined, watched
 
@@ -40,24 +40,22 @@ class Hub:
     """Where the workers of one training meet: an actor on one of them. LightGBM's own network is closed to Python."""
 
     def __init__(self) -> None:
-        self.brought: dict[int, dict[str, Array]] = {}
-        self.complete: dict[int, asyncio.Event] = {}
+        self.brought: dict[int, dict[str, Array]] = {}  # by turn and member
+        self.changed = asyncio.Condition()
         self.met: set[str] = set()
         self.failure: str | None = None
 
     async def total(self, turn: int, members: int, member: str, values: Array) -> Array:
         """The sum of what all members bring to this turn, the same bits for each."""
         brought = self.brought.setdefault(turn, {})
-        complete = self.complete.setdefault(turn, asyncio.Event())
         brought[member] = values
-        if len(brought) == members or self.failure is not None:
-            complete.set()
-        await complete.wait()
+        async with self.changed:
+            self.changed.notify_all()
+            await self.changed.wait_for(lambda: len(brought) == members or self.failure is not None)
         if self.failure is not None:
             raise LambdaplugError(self.failure)
         self.met = self.met or set(brought)
         self.brought.pop(turn - 1, None)  # all members have the last turn's sum
-        self.complete.pop(turn - 1, None)
         total: Array = np.sum([brought[name] for name in sorted(brought)], axis=0)
         return total
 
@@ -68,8 +66,8 @@ class Hub:
     async def fail(self, reason: str) -> str:
         """Say why a worker stops, and wake the others; returns the first reason that was given."""
         self.failure = self.failure or reason
-        for complete in self.complete.values():
-            complete.set()
+        async with self.changed:
+            self.changed.notify_all()
         return self.failure
 
 
@@ -150,8 +148,7 @@ class Instructions(NamedTuple):
     """What the workers are told of their data sets."""
 
     training: tuple[str, ...]  # the further columns in the labels' block of the training data
-    evals: tuple[tuple[str, ...], ...]  # and of each evaluation set
-    same: tuple[bool, ...]  # which evaluation sets are the training data
+    evals: tuple[tuple[str, ...] | None, ...]  # and of each evaluation set; None: it is the training data
     uneven: bool  # on some worker the weights differ within a query
 
 
@@ -197,7 +194,7 @@ class WorkerRanker(LGBMRanker):
         with sharing(Share(told.uneven, member.total)):
             super().fit(X, labels, **kwargs)
         # Given as several evaluation sets, the training data are reported once, by the last of their names.
-        mine = [name for name, same in zip(kwargs.get("eval_names") or (), told.same, strict=False) if same]
+        mine = [name for name, names in zip(kwargs.get("eval_names") or (), told.evals, strict=False) if names is None]
         for found in (self.evals_result_, self.best_score_):
             for name in mine[:-1]:
                 found.setdefault(name, found.get(mine[-1], {}))
@@ -214,11 +211,11 @@ def _evaluate(X: Any, labels: Array, data_sets: _DataSets, told: Instructions, k
     weights = list(kwargs.get("eval_sample_weight") or nothing)
     scores = list(kwargs.get("eval_init_score") or nothing)
     sets = []
-    for i, (one, block) in enumerate(given):
-        if told.same[i]:
+    for i, ((one, block), names) in enumerate(zip(given, told.evals, strict=True)):
+        if names is None:
             sets.append((X, labels))  # the very objects, by which LightGBM knows its training data
             continue
-        theirs = data_sets.add(block, told.evals[i])
+        theirs = data_sets.add(block, names)
         if one.shape[0]:
             sets.append((one, theirs))
         else:
@@ -266,11 +263,7 @@ class _Packed:
         sizes = [delayed(_sizes)(part) for part in parts["qid"]] if "qid" in parts else parts["group"]
         queries = [*(len(one.sizes) for one in data.partitions), *[0] * lacking]
         self.group = filled(sizes, np.empty(0, np.int64), queries)
-        self.further = {
-            name: filled([delayed(vector)(part, name) for part in parts[name]], np.empty(0), rows)
-            for name in _FURTHER
-            if name in parts
-        }
+        self.further = {name: filled(data.vectors(name), np.empty(0), rows) for name in _FURTHER if name in parts}
 
 
 def _eval_sets(given: dict[str, Any], several: dict[str, Any]) -> list[dict[str, Any]]:
@@ -343,7 +336,8 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
             options["eval_names"] = options.get("eval_names") or [f"valid_{i}" for i in range(len(sets))]
         options |= {"group": packed.group, **packed.further, "eval_metric": metrics or None}
         uneven = any(one.uneven for one in data.partitions)
-        told = Instructions(packed.names, tuple(one.names for one in others), same, uneven)
+        names = tuple(None if one is packed else one.names for one in others)
+        told = Instructions(packed.names, names, uneven)
         self._train(client, packed, callbacks=with_callback(objective, callbacks), instructions=told, **options)
         return self
 
@@ -410,20 +404,14 @@ def _as_estimator(params: dict[str, Any]) -> dict[str, Any]:
 def train(job: Job, early_stopping_rounds: int | None, **options: Any) -> dict[str, Any]:
     """``DaskLGBMRanker``, called as ``xgboost.dask.train`` is."""
     client, params, data, objective, evals, metric, callbacks = job
-    for one in (data, *(one for one, _ in evals)):
-        if not isinstance(one, (tuple, list)) or len(one) != 3:
-            raise LambdaplugError(
-                "data: for LightGBM expected (dX, dy, dq), as lp.dask.partition_by_query returns them; got "
-                f"{kind_of(one)}."
-            )
+    (X, y, qid), *sets = (triple(one, "for LightGBM ") for one in (data, *(one for one, _ in evals)))
     if objective is not None:
         params = {**params, "objective": objective}
     if early_stopping_rounds is not None:
         callbacks = [*(callbacks or []), lgb.early_stopping(early_stopping_rounds, verbose=False)]
-    X, y, qid = data
-    if evals:
-        options["eval_set"] = [(one[0], one[1]) for one, _ in evals]
-        options |= {"eval_qid": [one[2] for one, _ in evals], "eval_names": [name for _, name in evals]}
+    if sets:
+        options["eval_set"] = [(one[0], one[1]) for one in sets]
+        options |= {"eval_qid": [one[2] for one in sets], "eval_names": [name for _, name in evals]}
     ranker = DaskLGBMRanker(client=client, **_as_estimator(params))
     ranker.fit(X, y, qid=qid, eval_metric=metric, callbacks=callbacks, **options)
     return {"booster": ranker.booster_, "history": ranker.evals_result_}

@@ -28,7 +28,7 @@ from .checks import lost
 
 __all__ = ["Network", "joined", "watched"]
 
-# Seconds. Workers that are well have connected after SOON; those that wait for others connect to whom they find at growing
+# Seconds. Workers that are well have connected after SOON; those that wait for others try to connect at growing
 # intervals, up to CONNECTING. One that is busy in Python sees that the training has ended when it needs the others: an
 # error is raised after BUSY, while it still runs.
 SOON, BUSY, CONNECTING = 2.0, 10.0, 300.0
@@ -167,9 +167,7 @@ def watched(client: Any, hub: Any, training: str) -> Iterator[None]:
                 if gone and _concerned(hub, gone):
                     losses.append(lost(client, before))
                     _end(client, hub, training, f"workers were lost: {', '.join(sorted(gone))}")
-                    client.cancel(
-                        [hub], force=True
-                    )  # and all that needs it: what was to run on lost workers never will
+                    client.cancel([hub], force=True)  # and what needs it: it would wait for lost workers for ever
                     return
 
     watching = threading.Thread(target=watch, daemon=True)

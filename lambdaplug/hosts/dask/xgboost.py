@@ -23,7 +23,7 @@ from xgboost import dask as dxgb
 from ...errors import LambdaplugError
 from ...evaluation import Metric
 from ...objectives import Objective
-from ...queries import Array, Labels, vector
+from ...queries import Array, Labels
 from ...rows import sizes_of
 from ..base import by_name
 from ..callback import Callback, with_callback
@@ -37,9 +37,9 @@ from .checks import (
     check_partitions,
     examine,
     examine_partition,
-    kind_of,
     lost,
     refuse_unfit,
+    triple,
 )
 from .layout import array_of, values_of
 
@@ -166,8 +166,7 @@ def _built(client: Any, data: Any, margin: Any, quantile: bool, reference: Any, 
     known = {"qid": array_of(numbered, spread.rows, (), np.empty(0, np.int64))}
     for name, given in (("label", "y"), ("base_margin", "base_margin")):
         if given in spread.parts:
-            parts = [delayed(vector)(part, name) for part in spread.parts[given]]
-            known[name] = array_of(parts, spread.rows, (), np.empty(0))
+            known[name] = array_of(spread.vectors(given), spread.rows, (), np.empty(0))
     if quantile:
         options = options if reference is None else {**options, "ref": reference}
         matrix = dxgb.DaskQuantileDMatrix(client, spread.X, **known, **options)
@@ -241,13 +240,14 @@ def train(
     known: dict[tuple[int, ...], _Matrix] = {}
     given: list[_Matrix] = []
     for one, margin in zip((data, *(one for one, _ in evals)), margins or [None] * (1 + len(evals)), strict=True):
-        triple = _triple(one)
-        key = tuple(map(id, (*triple, margin)))
-        if key not in known and isinstance(one, dxgb.DaskDMatrix):
+        is_matrix = isinstance(one, dxgb.DaskDMatrix)
+        parts = (one,) if is_matrix else triple(one, alternative=", or a DaskDMatrix with qid")
+        key = tuple(map(id, (*parts, margin)))
+        if key not in known and is_matrix:
             known[key] = _given(client, one)
         elif key not in known:
             reference = given[0].matrix if given else None
-            known[key] = _built(client, triple, margin, quantile, reference, built)
+            known[key] = _built(client, parts, margin, quantile, reference, built)
         given.append(known[key])
     dtrain, *sets = given
     columns = Columns(client, objective, [] if metric is None else [metric], dtrain, sets)
@@ -287,17 +287,6 @@ def _connected(run: Callable[[], dict[str, Any]], attempts: int = 3) -> dict[str
         if "bootstrap the communication group" not in str(error) or attempts == 1:
             raise
     return _connected(run, attempts - 1)
-
-
-def _triple(data: Any) -> tuple[Any, Any, Any]:
-    if isinstance(data, dxgb.DaskDMatrix):
-        return data, None, None
-    if not isinstance(data, (tuple, list)) or len(data) != 3:
-        raise LambdaplugError(
-            "data: expected (dX, dy, dq), as lp.dask.partition_by_query returns them, or a DaskDMatrix with qid; got "
-            f"{kind_of(data)}."
-        )
-    return data[0], data[1], data[2]
 
 
 class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
