@@ -34,7 +34,7 @@ from .measures import (
     Recall,
     Spearman,
 )
-from .objectives import FDSA, SPSA, Approx, Graded, LambdaRank, Mixture, constructions, interpolate
+from .objectives import FDSA, SPSA, Approx, Graded, LambdaRank, Mixture, Preferences, constructions, interpolate
 from .schedules import cosine, exponential, guard, join, linear, on_plateau, step
 from .verification import verify
 from .version import __version__
@@ -71,6 +71,7 @@ __all__ = [
     "Mixture",
     "Pairs",
     "Precision",
+    "Preferences",
     "RankNet",
     "Recall",
     "Sigmoid",

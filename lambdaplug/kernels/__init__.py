@@ -13,6 +13,7 @@ from .parsing import LETOR_FAULTS, LETOR_QUERY, LETOR_WIDER, VALUE_BYTES, letor_
 from .perturbing import NOISE, change, move_kernel, sign_kernel
 from .placing import place_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
+from .preferring import Given, given_delta_kernel, given_force_kernel
 from .projecting import gather_kernel, scatter_kernel
 from .ranking import FEW_LEVELS, count_kernel, level_kernel, rank_kernel, sort_kernel, top_kernel
 from .rows import (
@@ -56,6 +57,7 @@ __all__ = [
     "VALUE_BYTES",
     "WIDE",
     "Documents",
+    "Given",
     "Kernels",
     "Levels",
     "PairDelta",
@@ -79,6 +81,8 @@ __all__ = [
     "foreign",
     "gather_kernel",
     "get_num_threads",
+    "given_delta_kernel",
+    "given_force_kernel",
     "inlinable",
     "label_hash_kernel",
     "lambdarank_kernel",
