@@ -4,6 +4,7 @@ from .builtin import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_ke
 from .by_delta import PairDelta, by_delta_kernel, delta_kernel
 from .by_gain import by_gain_kernel
 from .by_rank import by_rank_kernel, rows_of
+from .choosing import CHOICES, choose_kernel
 from .compiling import Kernels, copied, foreign, inlinable, try_compiling
 from .drawing import label_hash_kernel, noise_kernel
 from .exact import exact_kernel
@@ -39,6 +40,7 @@ from .weighing import PairShape
 __all__ = [
     "BY_GAIN",
     "BY_RANK",
+    "CHOICES",
     "COLUMN_BLOCK",
     "CUT",
     "FAST_SPREAD",
@@ -71,6 +73,7 @@ __all__ = [
     "by_gain_kernel",
     "by_rank_kernel",
     "change",
+    "choose_kernel",
     "chunk_kernel",
     "copied",
     "count_kernel",

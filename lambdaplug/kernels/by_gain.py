@@ -119,8 +119,8 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                     if scaled:
                         scale_i, scale_k = load(scale, i), load(scale, k)
                     if weighed:
-                        mine_i = Weighed(load(weight32, i), zero, load(score32, i), load(score_rest, i))
-                        mine_k = Weighed(load(weight32, k), zero, load(score32, k), load(score_rest, k))
+                        mine_i = Weighed(load(weight32, i), zero, load(score32, i), load(score_rest, i), one)
+                        mine_k = Weighed(load(weight32, k), zero, load(score32, k), load(score_rest, k), one)
                     gradient_i = gradient_k = hessian_i = hessian_k = 0.0
                     while column < end:
                         length = COLUMNS if column + COLUMNS < end else end - column
@@ -161,7 +161,7 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                                     size_i *= scale_i if above_i else scale_j
                                     size_k *= scale_k if above_k else scale_j
                             if weighed:
-                                theirs = Weighed(load(weight32, j), zero, load(score32, j), load(score_rest, j))
+                                theirs = Weighed(load(weight32, j), zero, load(score32, j), load(score_rest, j), one)
                                 size_i = weigh(shape, size_i, True, mine_i, theirs, apart32)
                                 size_k = weigh(shape, size_k, True, mine_k, theirs, apart32)
                             total_i, total_k = e_i + e_j, e_k + e_j

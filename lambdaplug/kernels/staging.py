@@ -21,6 +21,8 @@ from .compiling import compile_kernel, float32_from_bits, inlinable, line, load
 from .rows import (
     BY_GAIN,
     BY_RANK,
+    CHOSEN,
+    CHOSEN32,
     CUT,
     DOCUMENT,
     EXP,
@@ -39,6 +41,7 @@ from .rows import (
     SCORE,
     SCORE32,
     SCORE_REST,
+    SPACE32,
     TAKEN,
     TIER,
     TIER32,
@@ -74,6 +77,7 @@ class Wanted(NamedTuple):
     distanced: bool = False
     weighed: bool = False  # weights and tiers in float64
     floored: bool = False  # pairs below the cut have a size as well
+    spaced: bool = False  # scale is a table by the distance of two ranks, and lower is the rank
 
 
 @inlinable
@@ -107,14 +111,16 @@ def extent(score: Any, first: float, sigma: float, spread: float) -> tuple[float
 
 @inlinable
 def stage_exactly(documents: Documents, order: Any, start: int, low: int, rows: Any) -> None:
-    """Grades, weights and tiers in float64, by rank."""
+    """Grades, weights, tiers and choices in float64, by rank."""
     n = len(order)
     grade, weight, tier = line(rows, GRADE, low, n), line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
+    chosen = line(rows, CHOSEN, low, n)
     for r in range(n):
         row = np.uint64(start + order[r])
         grade[r] = load(documents.grade, row)
         weight[r] = load(documents.weight, row) if documents.weight.size > 0 else 1.0
         tier[r] = load(documents.tier, row) if documents.tier.size > 0 else 0.0
+        chosen[r] = load(documents.chosen, row) if documents.chosen.size > 0 else 1.0
 
 
 @inlinable
@@ -136,6 +142,16 @@ def stage_parts(value: Any, part: int, rest: int, fine: bool, fast: Any, padded:
         for r in range(n):
             to_rest[r] = np.float32(load(value, r) - to[r])
         pad(to_rest, 0.0)
+
+
+@inlinable
+def stage_space(scale: Any, fast: Any, padded: int) -> None:
+    """The table by the distance of two ranks."""
+    n = len(scale)
+    to = line(fast, SPACE32, padded, n + PADDING)
+    for r in range(n):
+        to[r] = np.float32(load(scale, r))
+    pad(to, 0.0)
 
 
 @inlinable
@@ -289,6 +305,8 @@ def stage_by_rank_kernel() -> Callable[..., int]:
             stage_parts(upper, UPPER32, UPPER_REST, wanted.fine, fast, padded)
             if not wanted.symmetric:
                 stage_parts(lower, LOWER32, LOWER_REST, wanted.fine, fast, padded)
+            if wanted.spaced:
+                stage_space(line(rows, SCALE, low, n), fast, padded)
             if wanted.distanced:
                 stage_distance(score, top, fast, padded)
             if documents.weight.size > 0:
@@ -301,6 +319,11 @@ def stage_by_rank_kernel() -> Callable[..., int]:
                 for r in range(n):
                     tier_to[r] = np.float32(documents.tier[start + document[r]])
                 pad(tier_to, 0.0)
+            if documents.chosen.size > 0:
+                chosen_to = line(fast, CHOSEN32, padded, n + PADDING)
+                for r in range(n):
+                    chosen_to[r] = np.float32(documents.chosen[start + document[r]])
+                pad(chosen_to, 0.0)
         return found
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})

@@ -43,6 +43,8 @@ class _TopK(Relevance, Discounted):
     k: int | None = None
     relevant: float = 1
 
+    falling: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         _require_cutoff(self)
@@ -171,6 +173,7 @@ class WTA(Relevance, Discounted):
     relevant: float = 1
 
     name: ClassVar[str] = "wta"
+    falling: ClassVar[bool] = False
     formula: ClassVar[str] = "1 if the top document is relevant"
 
     @property

@@ -27,7 +27,7 @@ from .base import Ranking, Scratch
 if TYPE_CHECKING:
     from .lambdarank import LambdaRank
 
-__all__ = ["check_noise", "noisy_ranking"]
+__all__ = ["check_noise", "label_hash", "noisy_ranking"]
 
 
 def check_noise(noise: object, samples: object, kind: object, neighbours: object, seed: object) -> Number:
@@ -50,7 +50,7 @@ def noisy_ranking(objective: "LambdaRank", ranking: Ranking, task: Task, scratch
     # As long as the data set, as orders are; only a thread's own queries are ever touched.
     noisy, orders = scratch.array("noisy scores", 1, rows), scratch.array("noisy order", 1, rows, np.int32)
     z, order = noisy[0], orders[0]
-    draw = (_label_hash(objective, queries), objective.seed, sample, float(objective.noise))  # type: ignore[arg-type]
+    draw = (label_hash(objective, queries), objective.seed, sample, float(objective.noise))  # type: ignore[arg-type]
     noise_kernel(objective.noise_kind)(ranking.scores, draw, offsets, task.first, task.last, z)
     cutoff = None if objective.neighbours is not None else objective.construction.ranks(objective.measure)
     top, longest = queries.top(cutoff), queries.longest
@@ -67,7 +67,9 @@ def noisy_ranking(objective: "LambdaRank", ranking: Ranking, task: Task, scratch
     return found
 
 
-def _label_hash(objective: "LambdaRank", queries: Queries) -> npt.NDArray[np.uint32]:
+def label_hash(objective: "LambdaRank", queries: Queries) -> npt.NDArray[np.uint32]:
+    """32 bits of each query's labels."""
+
     def make() -> npt.NDArray[np.uint32]:
         out = np.empty(len(queries), np.uint32)
         labels = np.ascontiguousarray(queries.labels_of(objective.labels))
