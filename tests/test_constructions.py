@@ -269,12 +269,12 @@ def test_documents_without_a_label_keep_their_positions():
 # --- weights by the distance of two ranks, and more pairs below a cut-off ------------------------------------------
 
 
-def forces(scores, labels, order, size, sigma=1.0, weight=None):
+def forces(scores, labels, order, size, sigma=1.0, weight=None, allowed=oracle.always):
     """Gradient and hessian from the size of each pair of places a < b (from 0) in this order; RankNet's cost."""
     gradient, hessian = np.zeros((2, len(scores)))
     for a, b in itertools.combinations(range(len(order)), 2):
         i, j = (order[a], order[b]) if labels[order[a]] > labels[order[b]] else (order[b], order[a])
-        if labels[i] > labels[j]:
+        if labels[i] > labels[j] and allowed(i, j):
             force, bend = ranknet(sigma * (scores[i] - scores[j]))
             factor = sigma * size(a, b) * (1.0 if weight is None else weight[i] * weight[j])
             gradient[i] -= factor * force
@@ -417,7 +417,8 @@ MORE = {
 
 def lacking(order, grade, k):
     """By grade, how many of it the present first k lack, and where those below stand."""
-    top, ideal = [grade[row] for row in order[:k]], sorted(grade, reverse=True)[:k]
+    known = [level for level in grade if not math.isnan(level)]
+    top, ideal = [grade[row] for row in order[:k]], sorted(known, reverse=True)[:k]
     for level in sorted(set(ideal)):
         missing = ideal.count(level) - top.count(level)
         if missing > 0:
@@ -433,7 +434,7 @@ def extended(name, scores, labels, chosen, order=None, **options):
         return np.zeros((2, len(labels)))
     factor = 1.0
     if name in DISCOUNTED and DISCOUNTED[name][3]:  # over the ideal value of the first k
-        gains = sorted(map(DISCOUNTED[name][0], labels), reverse=True)
+        gains = sorted(oracle.gains_of(labels, DISCOUNTED[name][0]), reverse=True)
         discounts = oracle.log_discounts(len(gains))
         factor = oracle.dcg(gains, discounts) / oracle.dcg(gains[:k], discounts)
 
@@ -472,6 +473,20 @@ def test_extended_is_lambdarank_with_more_pairs(monkeypatch, name, documents, ch
     check(objective.gradients(scores, labels, group), by_query(build, scores, labels, group), exact)
     weight = np.random.default_rng(5).random(len(scores)) * 3
     check(objective.gradients(scores, labels, group, weight), by_query(build, scores, labels, group, weight=weight))
+
+
+def test_extended_with_tiers_and_documents_without_a_label():
+    rng = np.random.default_rng(6)
+    scores, labels, tier = rng.normal(size=20), rng.integers(0, 3, 20).astype(float), rng.integers(0, 2, 20)
+    labels[[2, 5, 11]] = np.nan
+    chosen = best(rank(list(scores)), list(labels), 3)
+    assert chosen
+    objective = lp.LambdaRank("ndcg@3", construction="extended", labels=labels)
+    check(objective.gradients(scores, tier, [20]), extended("ndcg@3", list(scores), list(labels), chosen))
+    graded = lp.Graded([lp.LambdaRank("ndcg"), objective], weights=[0.0, 1.0])
+    same = lambda i, j: tier[i] == tier[j]  # noqa: E731
+    expected = extended("ndcg@3", list(scores), list(labels), chosen, allowed=same)
+    check(graded.gradients(scores, tier, [20]), expected)
 
 
 def test_extended_draws_every_choice_as_often():
