@@ -145,13 +145,14 @@ def stage_parts(value: Any, part: int, rest: int, fine: bool, fast: Any, padded:
 
 
 @inlinable
-def stage_space(scale: Any, fast: Any, padded: int) -> None:
-    """The table by the distance of two ranks."""
-    n = len(scale)
-    to = line(fast, SPACE32, padded, n + PADDING)
-    for r in range(n):
-        to[r] = np.float32(load(scale, r))
-    pad(to, 0.0)
+def stage_column(column: Any, documents: Any, start: int, to: int, fast: Any, padded: int) -> None:
+    """Values by row as float32, by rank; a column may be empty."""
+    if column.size > 0:
+        n = len(documents)
+        row = line(fast, to, padded, n + PADDING)
+        for r in range(n):
+            row[r] = np.float32(column[start + documents[r]])
+        pad(row, 0.0)
 
 
 @inlinable
@@ -306,24 +307,12 @@ def stage_by_rank_kernel() -> Callable[..., int]:
             if not wanted.symmetric:
                 stage_parts(lower, LOWER32, LOWER_REST, wanted.fine, fast, padded)
             if wanted.spaced:
-                stage_space(line(rows, SCALE, low, n), fast, padded)
+                stage_parts(line(rows, SCALE, low, n), SPACE32, SPACE32, False, fast, padded)
             if wanted.distanced:
                 stage_distance(score, top, fast, padded)
-            if documents.weight.size > 0:
-                weight_to = line(fast, WEIGHT32, padded, n + PADDING)
-                for r in range(n):
-                    weight_to[r] = np.float32(documents.weight[start + document[r]])
-                pad(weight_to, 0.0)
-            if documents.tier.size > 0:
-                tier_to = line(fast, TIER32, padded, n + PADDING)
-                for r in range(n):
-                    tier_to[r] = np.float32(documents.tier[start + document[r]])
-                pad(tier_to, 0.0)
-            if documents.chosen.size > 0:
-                chosen_to = line(fast, CHOSEN32, padded, n + PADDING)
-                for r in range(n):
-                    chosen_to[r] = np.float32(documents.chosen[start + document[r]])
-                pad(chosen_to, 0.0)
+            stage_column(documents.weight, document, start, WEIGHT32, fast, padded)
+            stage_column(documents.tier, document, start, TIER32, fast, padded)
+            stage_column(documents.chosen, document, start, CHOSEN32, fast, padded)
         return found
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
