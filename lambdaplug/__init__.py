@@ -17,8 +17,24 @@ from .hosts.optimality import local_optimality, polish
 from .hosts.recorder import record
 from .hosts.stamping import stamp
 from .kernels import set_num_threads
-from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, MeanNDCG, Pairs, Precision, Recall
-from .objectives import FDSA, SPSA, Approx, Graded, LambdaRank, Mixture, constructions, interpolate
+from .measures import (
+    CNDCG,
+    DCG,
+    ERR,
+    MAP,
+    MRR,
+    NDCG,
+    RBP,
+    WTA,
+    BPref,
+    Hit,
+    MeanNDCG,
+    Pairs,
+    Precision,
+    Recall,
+    Spearman,
+)
+from .objectives import FDSA, SPSA, Approx, Graded, LambdaRank, Mixture, Preferences, constructions, interpolate
 from .schedules import cosine, exponential, guard, join, linear, on_plateau, step
 from .verification import verify
 from .version import __version__
@@ -46,6 +62,7 @@ __all__ = [
     "DaskLGBMRanker",
     "DaskXGBRanker",
     "Graded",
+    "Hit",
     "LGBMRanker",
     "LambdaRank",
     "LambdaplugError",
@@ -54,9 +71,11 @@ __all__ = [
     "Mixture",
     "Pairs",
     "Precision",
+    "Preferences",
     "RankNet",
     "Recall",
     "Sigmoid",
+    "Spearman",
     "XGBDataIter",
     "XGBRanker",
     "__version__",

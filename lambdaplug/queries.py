@@ -126,6 +126,7 @@ class Queries:
         "columns",
         "document_weight",
         "labels",
+        "numbered",
         "offsets",
         "query_weight",
         "rows",
@@ -142,6 +143,7 @@ class Queries:
         rows: npt.NDArray[np.int64] | None = None,
         total_rows: int | None = None,
         columns: Mapping[str, Array] | None = None,
+        numbered: bool = True,
     ) -> None:
         self.labels = vector(labels, "labels")
         if not np.isfinite(self.labels).all():
@@ -156,6 +158,7 @@ class Queries:
         self.document_weight = _weight(document_weight, len(self.labels), "row")
         self.rows = rows  # which of the original data set's rows these are, where they are a part of it
         self.total_rows = len(self.labels) if total_rows is None else total_rows
+        self.numbered = numbered  # whether row numbers of the original data set can be found here
         self.columns = columns or {}  # the values of these rows in a cluster's further columns, by name
         self._memo: dict[Hashable, list[Any]] = {}  # what was made, and the last call that asked for it
         self._calls = 0

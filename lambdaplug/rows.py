@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from .kernels import FEW_LEVELS, rank_kernel, sort_kernel
 
-__all__ = ["differing", "ideal_order", "levels", "one_a_query", "row_order", "sizes_of"]
+__all__ = ["average_ranks", "differing", "ideal_order", "levels", "one_a_query", "row_order", "sizes_of"]
 
 
 MANY_ROWS = 100_000  # from here on, counting saves more time than one more kernel takes to load
@@ -29,6 +29,27 @@ def ideal_order(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64])
         return order, -1
     order, buffers = row_order(offsets), (np.empty((2, longest)), np.empty((2, longest), np.int32))
     return order, int(rank_kernel()(values, offsets, 0, len(offsets) - 1, order, *buffers))
+
+
+def average_ranks(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """For each query the ranks of its values, 1 for the lowest, equal ones sharing their average; NaN has none."""
+    missing = np.isnan(values)
+    order, _ = ideal_order(np.where(missing, -np.finfo(np.float64).max, values), offsets)
+    sizes = np.diff(offsets)
+    rows = np.repeat(offsets[:-1], sizes) + order
+    falling = values[rows]
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = falling[1:] != falling[:-1]  # NaN, which comes last in its query, is not equal to itself
+    new[offsets[:-1][sizes > 0]] = True
+    starts = np.flatnonzero(new)
+    lengths = np.diff(np.append(starts, len(rows)))
+    query = np.repeat(np.arange(len(sizes)), sizes)[starts]
+    labelled = np.concatenate([[0], np.cumsum(~missing)])
+    known = labelled[offsets[1:]] - labelled[offsets[:-1]]
+    ranks = np.empty(len(values))
+    ranks[rows] = np.repeat(known[query] - (starts - offsets[query]) - 0.5 * (lengths - 1), lengths)
+    ranks[missing] = np.nan
+    return ranks
 
 
 def sizes_of(ids: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -47,7 +47,7 @@ CPU_TIME = "--cpu-time" in sys.argv
 CLOCK = thread_time if CPU_TIME else perf_counter
 THREADS = (1, 2) if CORES > 1 and not CPU_TIME else (1,)
 CATBOOST = importlib.util.find_spec("catboost") is not None
-MEASURE_GOALS = {"err": 3, "bpref": 3, "mrr": 1, "wta": 1, "p": 1, "recall": 1, "approx": 4}  # all others: 2
+MEASURE_GOALS = {"err": 3, "bpref": 3, "mrr": 1, "wta": 1, "p": 1, "recall": 1, "hit": 1, "approx": 4}  # all others: 2
 
 # How much of everything; the goals are meant for the first.
 FULL = {"queries": 2000, "documents": 120, "blocks": 4, "rounds": 6, "repeats": 8, "starts": 3}
@@ -234,7 +234,7 @@ def objective(size):
         mine = alone[threads, host if host != "CatBoost" else "LightGBM", measure]
         said = f"{work} / {host} {peer.partition(';')[0]}" + (", two threads" if threads > 1 else "")
         results.append(ratio(said, mine, alone[threads, host, peer, pairs], goal if threads == 1 else None))
-    results += [*smoothed(size), *parts(size)]
+    results += [*smoothed(size), *constructed(size), *parts(size)]
     if len(THREADS) == 1:
         print("\ntwo threads / one: not measured, with --cpu-time or on one core")
         return results
@@ -261,6 +261,22 @@ def smoothed(size):
         runs = {noise: calls(lp.LambdaRank(measure, noise=noise), *rows) for noise in (0.0, 1.0)}
         best = race(runs, 6 * size["repeats"], f"smoothed {name}")
         yield ratio(f"{name}, noise=1 / noise=0", best[1.0], best[0.0], 2.0)
+
+
+def constructed(size):
+    """The cost of other weights, and of more pairs, of the same measure."""
+    rows = one_feature(size["queries"], size["documents"])
+    for measure, name, construction, goal in (
+        ("ndcg", "whole-list NDCG", lp.constructions.Loss2(), 1.5),
+        ("ndcg@10", "NDCG@10", lp.constructions.Extended("static"), None),
+    ):
+        objectives = {"plain": lp.LambdaRank(measure), "other": lp.LambdaRank(measure, construction=construction)}
+        best = race(
+            {key: calls(one, *rows) for key, one in objectives.items()}, 6 * size["repeats"], f"{name}, constructed"
+        )
+        yield ratio(
+            f"{name}, {type(construction).__name__} / the default construction", best["other"], best["plain"], goal
+        )
 
 
 def parts(size):

@@ -95,6 +95,18 @@ def rank_biased_precision(labels, p=0.8, max_label=4):
     return (1 - p) * sum(gain / exp2(max_label) * p**r for r, gain in enumerate(gains_of(labels)))
 
 
+def spearman(labels):
+    labels = judged(labels)
+    n, mean = len(labels), (len(labels) + 1) / 2
+    ranks = [sum(x < y for x in labels) + (sum(x == y for x in labels) + 1) / 2 for y in labels]
+    squares = sum((rank - mean) ** 2 for rank in ranks)
+    if squares == 0:
+        return None
+    places = [n - r for r in range(n)]
+    together = sum((rank - mean) * (place - mean) for rank, place in zip(ranks, places, strict=True))
+    return together / math.sqrt(squares * sum((place - mean) ** 2 for place in places))
+
+
 # Each measure by its text: the value of ranked labels 0..4 (a data set whose largest label is 4), None = undefined.
 VALUES = {
     "ndcg": ndcg,
@@ -123,6 +135,9 @@ VALUES = {
     "rbp": rank_biased_precision,
     "rbp@3(p=0.5)": lambda x: rank_biased_precision(x[:3], 0.5),
     "bpref": bpref,
+    "hit@3": lambda x: float(any(label >= 1 for label in x[:3])),
+    "hit@2(relevant=3)": lambda x: float(any(label >= 3 for label in x[:2])),
+    "spearman": spearman,
 }
 
 
@@ -135,7 +150,7 @@ def grades_of(name, labels):
     """Which of two documents belongs above: the one of the higher grade; NaN: it is in no pair."""
     threshold = re.search(r"relevant=(\d+)", name)
     table = re.search(r"gain=\(([^)]*)\)", name)
-    if re.match(r"(map|mrr|p|recall|wta|bpref)\b", name):
+    if re.match(r"(map|mrr|p|recall|wta|bpref|hit)\b", name):
         least = int(threshold[1]) if threshold else 1
         return [math.nan if math.isnan(label) else float(label >= least) for label in labels]
     if table:

@@ -1,15 +1,38 @@
 """Lambda constructions: each against a plain reading of its definition."""
 
+import collections
+import itertools
+import math
 import pickle
+import re
 
+import lightgbm as lgb
 import numpy as np
+import oracle
 import pytest
+import xgboost as xgb
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import VALUES, generated, moving, pair_loop, reading, revenue, revenue_delta, scaled, sigmoid, slope
+from oracle import (
+    VALUES,
+    exp2,
+    generated,
+    moving,
+    pair_loop,
+    rank,
+    ranknet,
+    reading,
+    revenue,
+    revenue_delta,
+    scaled,
+    sigmoid,
+    slope,
+    swap_delta,
+)
 
 import lambdaplug as lp
 from lambdaplug.analysis import effective_pairs, force_by_label
+from lambdaplug.kernels import label_hash_kernel, noise_kernel
 from lambdaplug.queries import Queries
 
 MEASURES = list(VALUES)
@@ -241,3 +264,336 @@ def test_documents_without_a_label_keep_their_positions():
     gradient, _ = objective.gradients(scores, [0, 0, 0, 0], [4])
     # Of the positions 0, 2 and 3 the document with label 2 belongs in 0, label 1 in 2, label 0 in 3.
     np.testing.assert_array_equal(np.sign(gradient), [1, 0, -1, -1])
+
+
+# --- weights by the distance of two ranks, and more pairs below a cut-off ------------------------------------------
+
+
+def forces(scores, labels, order, size, sigma=1.0, weight=None, allowed=oracle.always):
+    """Gradient and hessian from the size of each pair of places a < b (from 0) in this order; RankNet's cost."""
+    gradient, hessian = np.zeros((2, len(scores)))
+    for a, b in itertools.combinations(range(len(order)), 2):
+        i, j = (order[a], order[b]) if labels[order[a]] > labels[order[b]] else (order[b], order[a])
+        if labels[i] > labels[j] and allowed(i, j):
+            force, bend = ranknet(sigma * (scores[i] - scores[j]))
+            factor = sigma * size(a, b) * (1.0 if weight is None else weight[i] * weight[j])
+            gradient[i] -= factor * force
+            gradient[j] += factor * force
+            hessian[[i, j]] += factor * sigma * bend
+    return gradient, hessian
+
+
+def linear(label):
+    return float(label)
+
+
+def clicks(label):
+    return 2 ** (4 * label) - 1
+
+
+def biased(p):
+    return lambda r: (1 - p) * p ** (r - 1)
+
+
+def log2(r):
+    return 1 / math.log2(1 + r)
+
+
+STEPS = (1.0, 0.5, 0.5, 0.1)
+# Gain, discount by rank from 1, cut-off, and what the ideal order is divided by.
+DISCOUNTED = {
+    "ndcg": (exp2, log2, None, True),
+    "ndcg@3": (exp2, log2, 3, True),
+    "ndcg@1": (exp2, log2, 1, True),
+    "ndcg@2": (exp2, log2, 2, True),
+    "ndcg@40": (exp2, log2, 40, True),
+    "ndcg@4(gain='linear')": (linear, log2, 4, True),
+    "ndcg(discount=(1.0,0.5,0.5,0.1))": (exp2, lambda r: STEPS[r - 1] if r <= 4 else 0.0, None, True),
+    "dcg@5": (exp2, log2, 5, False),
+    "cndcg@3": (clicks, log2, 3, True),
+    "rbp": (lambda label: exp2(label) / 15, biased(0.8), None, False),
+    "rbp@3(p=0.5)": (lambda label: exp2(label) / 15, biased(0.5), 3, False),
+}
+
+
+def loss2(name, scores, labels, mu, order=None, **options):
+    """The formula of the paper, pair by pair; all ranks beyond a cut-off are the next one."""
+    gain, discount, k, divided = DISCOUNTED[name]
+    order = rank(scores) if order is None else order
+    gains, n = [gain(label) for label in labels], len(labels)
+    cut = [discount(r) if k is None or r <= k else 0.0 for r in range(1, n + 1)]
+    ideal = sum(g * d for g, d in zip(sorted(gains, reverse=True), cut, strict=True)) if divided else 1.0
+
+    def size(a, b):
+        i, j = order[a], order[b]
+        m = (b if k is None else min(b, k)) - (a if k is None else min(a, k))
+        bonus = mu * abs(discount(m) - discount(m + 1)) if m >= 1 else 0.0
+        return abs(gains[i] - gains[j]) * (abs(cut[a] - cut[b]) + bonus) / ideal
+
+    return forces(scores, labels, order, size, **options) if ideal > 0 else np.zeros((2, n))
+
+
+def by_query(build, scores, labels, group, **each):
+    """One query at a time; each of ``each`` is one value per row."""
+    parts = [split(values, group) for values in each.values()]
+    found = [
+        build(list(s), list(y), **dict(zip(each, given, strict=True)))
+        for s, y, *given in zip(split(scores, group), split(labels, group), *parts, strict=True)
+    ]
+    return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
+
+
+@pytest.mark.parametrize("name", DISCOUNTED)
+def test_loss2_is_the_formula(name):
+    scores, labels, group = generated(queries=30)
+    scores[100:140] *= 100  # spread too far for float32
+    labels[-1] = 4  # lmax
+    labels = np.array(scaled(name, labels))
+    weight = np.random.default_rng(5).random(len(scores)) * 3
+    for mu, sigma in ((10.0, 1.0), (0.5, 2.0)):
+        objective = lp.LambdaRank(name, construction=lp.constructions.Loss2(mu), sigma=sigma)
+        expected = by_query(lambda s, y: loss2(name, s, y, mu, sigma=sigma), scores, labels, group)  # noqa: B023
+        exact = objective.differentiate(Queries(labels, group), scores, exact=True, dtype=np.float64)
+        check(objective.gradients(scores, labels, group), expected, exact)
+    expected = by_query(
+        lambda s, y, weight: loss2(name, s, y, 0.5, sigma=2.0, weight=weight), scores, labels, group, weight=weight
+    )
+    check(objective.gradients(scores, labels, group, weight), expected)
+
+
+def test_loss2_without_mu_is_the_default_bit_for_bit():
+    scores, labels, group = generated()
+    for name in ("ndcg", "ndcg@3", "dcg@5", "rbp"):
+        for options in ({}, {"noise": 0.5}, {"noise": 0.5, "neighbours": 2}, {"normalize": "log"}):
+            plain, none = (
+                lp.LambdaRank(name, construction=construction, **options)
+                for construction in ("ranknet_weight_pairs", lp.constructions.Loss2(mu=0))
+            )
+            np.testing.assert_array_equal(none.gradients(scores, labels, group), plain.gradients(scores, labels, group))
+
+
+def test_long_lists_of_both_add_up():
+    # Longer than the kernels' blocks, and one so long that several tasks share it.
+    rng = np.random.default_rng(2)
+    for n in (1300, 6000):
+        scores, labels = rng.normal(size=n), rng.integers(0, 3, n).astype(float)
+        for construction in ("loss2", "extended"):
+            for name in ("ndcg@700",) if construction == "extended" else ("ndcg", "ndcg@700"):
+                objective, queries = lp.LambdaRank(name, construction=construction), Queries(labels, [n])
+                exact = objective.differentiate(queries, scores, exact=True, dtype=np.float64)
+                for threads in (1, 2):
+                    found = objective.differentiate(queries, scores, threads=threads)
+                    for f, e in zip(found, exact, strict=True):
+                        np.testing.assert_allclose(f, e, rtol=0, atol=4e-6 * np.abs(e).max())
+
+
+def noisy_order(objective, scores, labels):
+    state, noisy, offsets = np.empty(1, np.uint32), np.empty(len(scores)), np.array([0, len(scores)])
+    label_hash_kernel()(np.asarray(labels, float), offsets, state)
+    noise_kernel("logistic")(np.asarray(scores), (state, objective.seed, 0, objective.noise), offsets, 0, 1, noisy)
+    return np.argsort(-noisy, kind="stable").tolist()
+
+
+# The measures with a cut-off that mean something without one: whole, as the oracle has it.
+WHOLE = {
+    "ndcg@3": "ndcg",
+    "ndcg@2": "ndcg",
+    "ndcg@4(gain='linear')": "ndcg(gain='linear')",
+    "map@3": "map",
+    "mrr@3": "mrr",
+    "err@4": "err",
+    "rbp@3(p=0.5)": "rbp(p=0.5)",
+    "meanndcg@3": "meanndcg",
+    "cndcg@3": "cndcg",
+    "dcg@5": "dcg",
+}
+MORE = {
+    "ndcg(gain='linear')": lambda x: oracle.ndcg(x, gain=float),
+    "rbp(p=0.5)": lambda x: oracle.rank_biased_precision(x, 0.5),
+    "cndcg": lambda x: oracle.ndcg(x, gain=clicks),
+    "dcg": lambda x: oracle.dcg(oracle.gains_of(x), oracle.log_discounts(len(x))),
+}
+
+
+def lacking(order, grade, k):
+    """By grade, how many of it the present first k lack, and where those below stand."""
+    known = [level for level in grade if not math.isnan(level)]
+    top, ideal = [grade[row] for row in order[:k]], sorted(known, reverse=True)[:k]
+    for level in sorted(set(ideal)):
+        missing = ideal.count(level) - top.count(level)
+        if missing > 0:
+            yield missing, [row for row in order[k:] if grade[row] == level]
+
+
+def extended(name, scores, labels, chosen, order=None, **options):
+    """LambdaRank's pairs and those with a document among ``chosen``."""
+    order = rank(scores) if order is None else order
+    k, grade = int(re.search(r"@(\d+)", name)[1]), oracle.grades_of(name, labels)
+    whole, ranked = WHOLE[name], [labels[row] for row in order]
+    if not ranked or VALUES[whole](ranked) is None:
+        return np.zeros((2, len(labels)))
+    factor = 1.0
+    if name in DISCOUNTED and DISCOUNTED[name][3]:  # over the ideal value of the first k
+        gains = sorted(oracle.gains_of(labels, DISCOUNTED[name][0]), reverse=True)
+        discounts = oracle.log_discounts(len(gains))
+        factor = oracle.dcg(gains, discounts) / oracle.dcg(gains[:k], discounts)
+
+    def size(a, b):
+        acts = a < k or order[a] in chosen or order[b] in chosen
+        return factor * swap_delta(whole, ranked, a, b) if acts else 0.0
+
+    return forces(scores, grade, order, size, **options)
+
+
+def best(order, grade, k):
+    return {row for missing, rows in lacking(order, grade, k) for row in rows[:missing]}
+
+
+def every(order, grade, k):
+    return {row for _, rows in lacking(order, grade, k) for row in rows}
+
+
+@pytest.mark.parametrize(("documents", "choose"), [("static", best), ("all", every)])
+@pytest.mark.parametrize("name", WHOLE)
+def test_extended_is_lambdarank_with_more_pairs(monkeypatch, name, documents, choose):
+    for whole, function in MORE.items():
+        monkeypatch.setitem(VALUES, whole, function)
+    scores, labels, group = generated(queries=30)
+    scores[100:140] *= 100
+    labels[-1] = 4
+    labels = np.array(scaled(name, labels))
+    k = int(re.search(r"@(\d+)", name)[1])
+
+    def build(s, y, weight=None, sigma=1.0):
+        chosen = choose(rank(s), oracle.grades_of(name, y), k)
+        return extended(name, s, y, chosen, weight=weight, sigma=sigma)
+
+    objective = lp.LambdaRank(name, construction=lp.constructions.Extended(documents))
+    exact = objective.differentiate(Queries(labels, group), scores, exact=True, dtype=np.float64)
+    check(objective.gradients(scores, labels, group), by_query(build, scores, labels, group), exact)
+    weight = np.random.default_rng(5).random(len(scores)) * 3
+    check(objective.gradients(scores, labels, group, weight), by_query(build, scores, labels, group, weight=weight))
+
+
+def test_extended_with_tiers_and_documents_without_a_label():
+    rng = np.random.default_rng(6)
+    scores, labels, tier = rng.normal(size=20), rng.integers(0, 3, 20).astype(float), rng.integers(0, 2, 20)
+    labels[[2, 5, 11]] = np.nan
+    chosen = best(rank(list(scores)), list(labels), 3)
+    assert chosen
+    objective = lp.LambdaRank("ndcg@3", construction="extended", labels=labels)
+    check(objective.gradients(scores, tier, [20]), extended("ndcg@3", list(scores), list(labels), chosen))
+    graded = lp.Graded([lp.LambdaRank("ndcg"), objective], weights=[0.0, 1.0])
+    same = lambda i, j: tier[i] == tier[j]  # noqa: E731
+    expected = extended("ndcg@3", list(scores), list(labels), chosen, allowed=same)
+    check(graded.gradients(scores, tier, [20]), expected)
+
+
+def test_extended_draws_every_choice_as_often():
+    scores, labels = [6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0], [0, 1, 2, 2, 0, 2, 1]  # two of 2, of three below, are lacking
+    possible = {
+        choice: extended("ndcg@2", scores, labels, set(choice))[0] for choice in itertools.combinations((2, 3, 5), 2)
+    }
+    counts = collections.Counter()
+    for seed in range(150):
+        objective = lp.LambdaRank("ndcg@2", construction=lp.constructions.Extended("random"), seed=seed)
+        gradient = objective.gradients(scores, labels, [7])[0]
+        again = objective.gradients([*scores, 0.0, 1.0], [*labels, 0, 1], [7, 2])[0]
+        np.testing.assert_array_equal(again[:7], gradient)  # a query's draws are its own
+        counts[next(choice for choice, expected in possible.items() if np.allclose(gradient, expected, atol=1e-6))] += 1
+    assert len(counts) == 3
+    assert min(counts.values()) > 30
+    objective = lp.LambdaRank("ndcg@2", construction=lp.constructions.Extended("random"))
+    moved = [objective.gradients(np.array(scores) + shift, labels, [7])[0] for shift in range(9)]  # other rounds
+    assert len({gradient.round(6).tobytes() for gradient in moved}) > 1
+
+
+@pytest.mark.parametrize("construction", [lp.constructions.Loss2(), lp.constructions.Extended("static")], ids=str)
+def test_both_go_by_the_noisy_order(construction):
+    rng = np.random.default_rng(4)
+    scores, labels = rng.normal(size=14), rng.integers(0, 4, 14).astype(float)
+    objective = lp.LambdaRank("ndcg@3", construction=construction, noise=1.0, seed=11)
+    order = noisy_order(objective, scores, labels)
+    assert order != rank(scores)
+    if isinstance(construction, lp.constructions.Loss2):
+        expected = loss2("ndcg@3", list(scores), list(labels), 10.0, order)
+    else:
+        expected = extended("ndcg@3", list(scores), list(labels), best(order, list(labels), 3), order)
+    check(objective.gradients(scores, labels, [14]), expected)
+    near = lp.LambdaRank("ndcg@3", construction=construction, noise=1.0, seed=11, neighbours=2)
+    assert np.abs(near.gradients(scores, labels, [14])[0] - expected[0]).max() > 0
+
+
+@pytest.mark.parametrize(
+    "construction", [lp.constructions.Loss2(), *map(lp.constructions.Extended, ("static", "random"))]
+)
+@pytest.mark.parametrize("host", ["lightgbm", "xgboost"])
+def test_both_train_and_are_values(host, construction):
+    objective = lp.LambdaRank("ndcg@5", construction=construction)
+    assert pickle.loads(pickle.dumps(objective)) == objective
+    assert hash(lp.LambdaRank("ndcg@5", construction=construction)) == hash(objective)
+    assert eval(repr(objective), {"LambdaRank": lp.LambdaRank, **vars(lp.constructions)}) == objective
+    data = lp.data.cubic(queries=60, documents=12, features=6)
+    if host == "lightgbm":
+        train = lgb.Dataset(data.X, data.labels, group=data.group)
+        scores = lgb.train({"objective": objective, "verbose": -1, "num_leaves": 7}, train, 20).predict(data.X)
+    else:
+        train = xgb.DMatrix(data.X, data.labels, qid=data.qid)
+        scores = xgb.train({"max_depth": 3, "min_child_weight": 0, "lambda": 1e-3}, train, 20, obj=objective).predict(
+            train
+        )
+    trained, untrained = (lp.evaluate("ndcg@5", data.labels, s, data.group)["ndcg@5"] for s in (scores, data.X[:, 0]))
+    assert trained > untrained + 0.2
+
+
+@pytest.mark.parametrize(
+    "construction", [lp.constructions.Loss2(), *map(lp.constructions.Extended, ("static", "random"))]
+)
+def test_both_are_the_same_at_any_number_of_threads_and_count_their_pairs(construction):
+    scores, labels, group = generated(queries=4000, longest=40)
+    objective, queries = lp.LambdaRank("ndcg@5", construction=construction), Queries(labels, group)
+    one, two = (objective.differentiate(queries, scores, threads=n) for n in (1, 3))
+    np.testing.assert_array_equal(one, two)
+    scores, labels = [5.0, 4.0, 3.0, 2.0, 1.0, 0.0], [0, 1, 0, 1, 2, 0]
+    objective = lp.LambdaRank("ndcg@2", construction=construction)
+    count = int(sum(effective_pairs(objective, scores, labels, [6]).values())[0])
+    acting = {(a, b) for a in range(2) for b in range(a + 1, 6)}
+    if isinstance(construction, lp.constructions.Extended):
+        acting |= {(min(a, 4), max(a, 4)) for a in range(6) if a != 4}  # the 2, at place 4, is lacking
+    assert count == sum(labels[a] != labels[b] for a, b in acting)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: lp.constructions.Loss2(mu=-1), "Loss2: mu: expected a finite number >= 0, got -1"),
+        (lambda: lp.constructions.Loss2(mu="10"), "Loss2: mu: expected a finite number >= 0"),
+        (lambda: lp.constructions.Extended("dynamic"), "expected one of 'static', 'random', 'all', got 'dynamic'"),
+        *(
+            (
+                lambda name=name: lp.LambdaRank(name, construction="loss2"),
+                rf"discount that falls: cndcg, dcg, ndcg, rbp; got {name}",
+            )
+            for name in ("map", "p@5", "wta", "meanndcg", "pairs", "hit@3")
+        ),
+        *(
+            (
+                lambda name=name: lp.LambdaRank(name, construction="extended"),
+                rf"expected one of cndcg@k, dcg@k, err@k, map@k, meanndcg@k, mrr@k, ndcg@k, rbp@k; {name} {why}",
+            )
+            for name, why in (
+                *(("ndcg", "has no cut-off"), ("pairs", "has no cut-off"), ("spearman", "has no cut-off")),
+                *(
+                    ("p@5", "never changes below its"),
+                    ("hit@3", "never changes below its"),
+                    ("wta", "never changes below"),
+                ),
+            )
+        ),
+        (lambda: lp.LambdaRank(OWN["revenue@3"], construction="extended"), "never changes below its cut-off"),
+        (lambda: lp.LambdaRank(OWN["revenue"], construction="loss2"), "discount that falls"),
+    ],
+)
+def test_measures_they_cannot_do_are_refused_with_those_they_can(build, message):
+    with pytest.raises(lp.LambdaplugError, match=message):
+        build()

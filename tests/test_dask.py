@@ -511,6 +511,8 @@ def test_what_does_not_fit_the_rows_is_refused(client, spread):
     for wrong, message in [
         (graded(dclicks.rechunk((moved,))), "does not fit the training data"),
         (graded(DATA.clicks), "an array cannot follow the rows"),
+        (lp.Preferences([[0, 1]]), "its pairs are rows by number, and rows that are spread over workers have none"),
+        (lp.Mixture([(1.0, lp.LambdaRank("map")), (0.5, lp.Preferences([[0, 1]]))]), "its pairs are rows by number"),
         (pickle.loads(pickle.dumps(graded(dclicks))), "does not survive a pickle"),
         (lp.LambdaRank(lp.ERR(k=5)), r"err@5: it is scaled by the highest label.*err@5\(max_label=4.*\)"),
     ]:

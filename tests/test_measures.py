@@ -5,14 +5,18 @@ import pickle
 import re
 from pathlib import Path
 
+import lightgbm as lgb
 import numpy as np
 import pytest
+import scipy.stats
+import xgboost as xgb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import VALUES, scaled, swap_delta
 
 import lambdaplug as lp
 from lambdaplug.measures import as_measure, registered, swap_deltas
+from lambdaplug.queries import Queries
 
 ranked_labels = st.lists(st.integers(0, 4), min_size=1, max_size=14)
 
@@ -57,6 +61,7 @@ def test_gains_only_drops_the_swaps_that_lose():
     "text",
     [
         *("ndcg@10", "map", "mrr@10", "err@10", "p@5", "recall@20", "wta", "pairs", "rbp(p=0.9)", "bpref", "cndcg@3"),
+        *("hit@10", "hit@3(relevant=2)", "spearman"),
         *("ndcg@10(gain='linear')", "ndcg(gain=(0.0,1.0,3.0))", "mrr(gains_only=True)", "map@3(relevant=2)"),
         "err(max_label=4)",
     ],
@@ -76,6 +81,85 @@ def test_text_is_read_kindly():
     assert as_measure("ndcg(k=10)") == lp.NDCG(k=10)
     assert str(lp.MAP(relevant=np.int64(2))) == "map(relevant=2)"
     assert lp.NDCG(gain=[0, 1, 3]) == lp.NDCG(gain=np.array([0, 1, 3]))
+
+
+@pytest.mark.parametrize(
+    ("text", "measure"),
+    [
+        ("precision@5", lp.Precision(k=5)),
+        ("success@10", lp.Hit(k=10)),
+        ("Hit@10", lp.Hit(k=10)),
+        ("mean_average_precision", lp.MAP()),
+        ("average_precision@3", lp.MAP(k=3)),
+        ("reciprocal_rank", lp.MRR()),
+        ("mean_reciprocal_rank@10", lp.MRR(k=10)),
+        ("normalized_discounted_cumulative_gain@10(gain='linear')", lp.NDCG(k=10, gain="linear")),
+    ],
+)
+def test_other_names_are_read_and_printed_as_the_measures(text, measure):
+    assert as_measure(text) == measure
+    assert as_measure(str(as_measure(text))) == measure
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        *(("hitrate@10", "hit"), ("hit_rate@10", "hit"), ("auc", "pairs"), ("roc_auc", "pairs"), ("prec_at_5", "p")),
+        *(("recall_at_10", "recall"), ("mean reciprocal rank", "mrr"), ("rank correlation", "spearman")),
+        *(("ndcg_at_k", "ndcg"), ("averageprecison", "map"), ("spearmanr", "spearman"), ("NDCG-10", "ndcg")),
+    ],
+)
+def test_the_hint_goes_by_meaning(text, name):
+    with pytest.raises(lp.LambdaplugError, match=f"The nearest is '{name}'. There are: bpref, "):
+        as_measure(text)
+
+
+def test_hit_is_what_it_is_at_the_edges():
+    assert value("hit@2", [0, 0, 1]) == 0.0
+    assert value("hit@9", [0, 0, 1]) == 1.0
+    assert value("hit@2", [0, 0]) == 0.0
+    assert all(lp.verify(text) for text in ("hit@3", "hit@1", "hit@30(relevant=3)"))
+    with pytest.raises(lp.LambdaplugError, match="hit needs a cut-off"):
+        as_measure("hit")
+    with pytest.raises(lp.LambdaplugError, match="nothing to learn from"):
+        lp.LambdaRank("hit@3").check_order(Queries([0, 1, 1], [3]))
+
+
+def test_spearman_is_the_rank_correlation():
+    rng = np.random.default_rng(0)
+    labels, scores = rng.integers(0, 5, 40).astype(float), rng.normal(size=40)
+    found = lp.evaluate("spearman", labels, scores, [25, 15], per_query=True)["spearman"]
+    expected = [scipy.stats.spearmanr(labels[own], scores[own]).statistic for own in (slice(25), slice(25, 40))]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert lp.verify("spearman")
+    # Any labels, negative ones too; those without one are left out, wherever they stand.
+    np.testing.assert_allclose(value("spearman", -np.exp(-labels[:25])), value("spearman", labels[:25]))
+    queries, holed = Queries(np.zeros(40), [40]), np.where(rng.random(40) < 0.3, np.nan, labels)
+    prepared = lp.Spearman().prepare(holed, queries.offsets)
+    kept = ~np.isnan(holed)
+    np.testing.assert_allclose(prepared.gain[kept], scipy.stats.rankdata(holed[kept]))
+    gradient = lp.LambdaRank("spearman", labels=holed).gradients(scores, np.zeros(40), [40])[0]
+    alone = lp.LambdaRank("spearman").gradients(scores[kept], labels[kept], [kept.sum()])[0]
+    np.testing.assert_allclose(gradient[kept], alone, atol=1e-6)
+    assert not gradient[~kept].any()
+
+
+@pytest.mark.parametrize("measure", ["hit@3", "spearman"])
+@pytest.mark.parametrize("host", ["lightgbm", "xgboost"])
+def test_the_new_measures_train(host, measure):
+    data = lp.data.cubic(queries=60, documents=12, features=6)
+    labels = np.minimum(data.labels, 1) if measure == "hit@3" else data.labels
+    objective = lp.LambdaRank(measure)
+    if host == "lightgbm":
+        train = lgb.Dataset(data.X, labels, group=data.group)
+        model = lgb.train({"objective": objective, "verbose": -1, "num_leaves": 7, "min_data_in_leaf": 5}, train, 20)
+        scores = model.predict(data.X)
+    else:
+        train = xgb.DMatrix(data.X, labels, qid=data.qid)
+        model = xgb.train({"max_depth": 3, "min_child_weight": 0, "lambda": 1e-3}, train, 20, obj=objective)
+        scores = model.predict(train)
+    trained, untrained = (lp.evaluate(measure, labels, s, data.group)[measure] for s in (scores, data.X[:, 0]))
+    assert trained > untrained + 0.2
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The hosts' own objectives, tree for tree, and their two normalisations for every measure."""
 
 import copy
+import itertools
 import json
 import math
 import pickle
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lambdaplug as lp
+from lambdaplug.kernels import label_hash_kernel, noise_kernel
 
 QUERIES, DOCUMENTS = 60, 20
 
@@ -343,3 +345,47 @@ def test_normalisations_mix_say_themselves_and_are_refused_where_they_mean_nothi
         lp.LambdaRank("map", normalize="sum")
     with pytest.raises(lp.LambdaplugError, match="distance must be 0"):
         lp.RankNet(distance=-0.01)
+
+
+def yetirank(scores, labels, noisy, decay):
+    """CatBoost's classic weights in one noisy order."""
+    gradient, hessian = np.zeros((2, len(scores)))
+    order = np.argsort(-noisy, kind="stable").tolist()
+    for place, (a, b) in enumerate(itertools.pairwise(order)):
+        weight = 0.15 * decay**place * abs(labels[a] - labels[b])
+        i, j = (a, b) if labels[a] > labels[b] else (b, a)
+        rho = 1.0 / (1.0 + math.exp(scores[i] - scores[j]))
+        gradient[i] -= weight * rho
+        gradient[j] += weight * rho
+        hessian[[i, j]] += weight * rho * (1.0 - rho)
+    return gradient, hessian
+
+
+def test_yetirank_has_catboosts_weights():
+    random = np.random.default_rng(0)
+    scores, labels, offsets = random.normal(size=9), random.integers(0, 5, 9), np.array([0, 9])
+    state, noisy = np.empty(1, np.uint32), np.empty(9)
+    label_hash_kernel()(labels.astype(float), offsets, state)
+    expected = np.zeros((2, 9))
+    for sample in range(3):
+        noise_kernel("logistic")(scores, (state, 7, sample, 1.0), offsets, 0, 1, noisy)
+        expected += np.array(yetirank(scores, labels, noisy, 0.7)) / 3
+    found = lp.presets.catboost_yetirank(decay=0.7, permutations=3, seed=7).gradients(scores, labels, [9])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9)
+
+
+def test_yetirank_is_a_value_and_trains():
+    preset = lp.presets.catboost_yetirank()
+    assert preset == lp.presets.catboost_yetirank(0.85, 10) == pickle.loads(pickle.dumps(preset))
+    assert hash(preset) == hash(copy.deepcopy(preset))
+    assert preset != lp.presets.catboost_yetirank(0.9)
+    assert "Decay(0.85)" in repr(preset)
+    untrained = lp.evaluate("ndcg@10", Y, X[:, 0], GROUP)["ndcg@10"]
+    data = xgb.DMatrix(X, Y)
+    data.set_group(GROUP)
+    model = xgb.train({"max_depth": 4, "min_child_weight": 0, "lambda": 1e-3}, data, 20, obj=preset)
+    for scores in (model.predict(data), train_lightgbm(preset, 20).predict(X)):
+        assert lp.evaluate("ndcg@10", Y, scores, GROUP)["ndcg@10"] > untrained + 0.2
+    for wrong, message in (((1.0,), "decay must lie between 0 and 1"), ((0.5, 0), "permutations: expected an integer")):
+        with pytest.raises(lp.LambdaplugError, match=message):
+            lp.presets.catboost_yetirank(*wrong)

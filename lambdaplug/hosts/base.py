@@ -15,7 +15,7 @@ from ..training import DataSet, Grown, Training
 __all__ = ["Host", "by_name", "calling"]
 
 
-def calling(kind: type, variable: str = "self") -> Any:
+def calling(kind: type | tuple[()], variable: str = "self") -> Any:
     """The object of this class whose method, the innermost such call, is running in this thread; None if there is none.
 
     With ``variable``, another of that call's variables.

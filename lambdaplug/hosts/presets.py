@@ -1,14 +1,21 @@
 """The hosts' own objectives, tree for tree: start from exactly the model you have, then change one thing at a time.
 
+And CatBoost's, not tree for tree, so that its users see their loss in the other hosts.
+
 A preset is an objective like any other. It mixes, follows schedules, pickles, and works in the other host too; document
 weights, query weights, bagging and GOSS do what they do with the built-in. Its hessians may be zero, as the built-in's.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from ..checking import integer, is_number
+from ..errors import LambdaplugError
+from ..measures import DCG
+from ..objectives import LambdaRank
 from ..objectives.builtin import XENDCG, Lambdarank, RankPairs
 
-__all__ = ["lightgbm", "lightgbm_xendcg", "xgboost"]
+__all__ = ["catboost_yetirank", "lightgbm", "lightgbm_xendcg", "xgboost"]
 
 
 def lightgbm(
@@ -77,3 +84,51 @@ def xgboost(
     (array([-0.5,  0.5], dtype=float32), array([0.5, 0.5], dtype=float32))
     """
     return RankPairs(objective, pair_method, num_pair_per_sample, normalization, score_normalization, exp_gain)
+
+
+@dataclass(frozen=True)
+class Decay:
+    """The discount of which each is 0.15 decay^(rank - 1) above the next."""
+
+    decay: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__qualname__", f"Decay({self.decay:g})")  # a measure's text has it
+
+    def __call__(self, rank: int) -> float:
+        return float(0.15 / (1.0 - self.decay) * self.decay ** (rank - 1))
+
+
+def catboost_yetirank(decay: float = 0.85, permutations: int = 10, seed: int = 0) -> LambdaRank:
+    """CatBoost's ``loss_function="YetiRank"`` with ``mode=Classic``: the same weights of the same pairs, other trees.
+
+    In each round the documents of a query are put in order ``permutations`` times, by their scores plus logistic noise.
+    Neighbours at the places p and p + 1 (from 1) with the labels a and b make a pair of the weight
+
+        0.15 decay^(p - 1) |a - b| / permutations,
+
+    and RankNet's force between them, at the scores without noise. That is ``lp.LambdaRank`` with ``noise=1`` and
+    ``neighbours=1`` for a DCG of linear gains with the discount 0.15/(1 - decay) decay^(rank - 1). It is not CatBoost tree for
+    tree: the draws are others, its trees are symmetric, and it draws a second time for the values of the leaves. Labels
+    are numbers >= 0.
+
+    A. Gulin, I. Kuralenok, D. Pavlov (2011), "Winning the transfer learning track of Yahoo!'s learning to rank challenge
+    with YetiRank", JMLR W&CP 14.
+
+    Parameters
+    ----------
+    decay : float
+        CatBoost's ``decay``, between 0 and 1.
+    permutations : int
+        CatBoost's ``permutations``.
+    seed : int
+        Of the draws.
+
+    >>> catboost_yetirank(permutations=1000).gradients([0.0, 0.0], [1, 0], [2])[0].round(4)
+    array([-0.075,  0.075], dtype=float32)
+    """
+    if not is_number(decay) or not 0 < decay < 1:
+        raise LambdaplugError(f"catboost_yetirank: decay must lie between 0 and 1, got {decay!r}.")
+    permutations = integer(permutations, "permutations")
+    measure = DCG(gain="linear", discount=Decay(float(decay)))
+    return LambdaRank(measure, noise=1.0, samples=permutations, neighbours=1, seed=seed)

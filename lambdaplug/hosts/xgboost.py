@@ -178,7 +178,9 @@ def _queries(
         )
     group = np.diff(bounds.astype(np.int64)) if bounds.size > 1 else None
     query_weight = weight if weight.size else None
-    return Queries(labels.reshape(rows), group, query_weight=query_weight, columns=columns_of(data))
+    numbered = calling(getattr(xgb.training, "CVPack", ())) is None  # a fold does not say which rows it holds
+    columns = columns_of(data)
+    return Queries(labels.reshape(rows), group, query_weight=query_weight, columns=columns, numbered=numbered)
 
 
 def _stoppings(callbacks: Iterable[Any]) -> list[xgb.callback.EarlyStopping]:

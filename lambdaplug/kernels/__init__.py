@@ -4,6 +4,7 @@ from .builtin import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_ke
 from .by_delta import PairDelta, by_delta_kernel, delta_kernel
 from .by_gain import by_gain_kernel
 from .by_rank import by_rank_kernel, rows_of
+from .choosing import CHOICES, choose_kernel
 from .compiling import Kernels, copied, foreign, inlinable, try_compiling
 from .drawing import label_hash_kernel, noise_kernel, sign_kernel
 from .exact import exact_kernel
@@ -13,6 +14,7 @@ from .parsing import LETOR_FAULTS, LETOR_QUERY, LETOR_WIDER, letor_kernel, power
 from .perturbing import NOISE, change, move_kernel
 from .placing import place_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
+from .preferring import Given, given_delta_kernel, given_force_kernel
 from .projecting import gather_kernel, scatter_kernel
 from .ranking import FEW_LEVELS, count_kernel, level_kernel, rank_kernel, sort_kernel, top_kernel
 from .rows import (
@@ -38,6 +40,7 @@ from .weighing import PairShape
 __all__ = [
     "BY_GAIN",
     "BY_RANK",
+    "CHOICES",
     "COLUMN_BLOCK",
     "CUT",
     "FAST_SPREAD",
@@ -55,6 +58,7 @@ __all__ = [
     "TABLE_SIZE",
     "WIDE",
     "Documents",
+    "Given",
     "Kernels",
     "Levels",
     "PairDelta",
@@ -68,6 +72,7 @@ __all__ = [
     "by_gain_kernel",
     "by_rank_kernel",
     "change",
+    "choose_kernel",
     "chunk_kernel",
     "copied",
     "count_kernel",
@@ -78,6 +83,8 @@ __all__ = [
     "foreign",
     "gather_kernel",
     "get_num_threads",
+    "given_delta_kernel",
+    "given_force_kernel",
     "inlinable",
     "label_hash_kernel",
     "lambdarank_kernel",

@@ -141,7 +141,7 @@ def by_delta_kernel(
             upper, lower, scale = line(rows, UPPER, low, n), line(rows, LOWER, low, n), line(rows, SCALE, low, n)
             owned = begin(ranked, still, upper, lower, scale)
             state = borrowed(owned)
-            how = Pair(True, True, near > 0.0)
+            how = Pair(True, True, near > 0.0, False)
             for block in range(0, end, ROW_BLOCK):
                 for r in range(width):
                     gradient32[r] = zero
@@ -217,11 +217,11 @@ def by_delta_kernel(
                         if not plain:
                             for x in range(row, beyond):
                                 since, until = (column, min(stop, x)) if whole else (max(column, x + 1), stop)
-                                mine = Weighed(weight[x], tier[x], place[x], 0.0)
+                                mine = Weighed(weight[x], tier[x], place[x], 0.0, 1.0)
                                 for r in range(np.uint64(since), np.uint64(until)):
                                     u = np.uint64((x - row) * SIZES) + r - origin
                                     size = least if sizes[u] < least else sizes[u]
-                                    theirs = Weighed(weight[r], tier[r], place[r], 0.0)
+                                    theirs = Weighed(weight[r], tier[r], place[r], 0.0, 1.0)
                                     sizes[u] = weigh(how, size, grade[x] > grade[r], mine, theirs, apart)
                         sum_0 = sum_1 = sum_2 = sum_3 = bend_0 = bend_1 = bend_2 = bend_3 = force = zero
                         for u in range((length + LANES) & ~LANES):

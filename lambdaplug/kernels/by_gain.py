@@ -25,11 +25,11 @@ from .rows import (
     ONE,
     PADDING,
     PLACE,
+    PLACE32,
+    PLACE_REST,
     RANK32,
     ROW_BLOCK,
     SCALE32,
-    PLACE32,
-    PLACE_REST,
     TWO,
     UPPER32,
     UPPER_REST,
@@ -119,8 +119,8 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                     if scaled:
                         scale_i, scale_k = load(scale, i), load(scale, k)
                     if weighed:
-                        mine_i = Weighed(load(weight32, i), zero, load(place32, i), load(place_rest, i))
-                        mine_k = Weighed(load(weight32, k), zero, load(place32, k), load(place_rest, k))
+                        mine_i = Weighed(load(weight32, i), zero, load(place32, i), load(place_rest, i), one)
+                        mine_k = Weighed(load(weight32, k), zero, load(place32, k), load(place_rest, k), one)
                     gradient_i = gradient_k = hessian_i = hessian_k = 0.0
                     while column < end:
                         length = COLUMNS if column + COLUMNS < end else end - column
@@ -161,7 +161,7 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                                     size_i *= scale_i if above_i else scale_j
                                     size_k *= scale_k if above_k else scale_j
                             if weighed:
-                                theirs = Weighed(load(weight32, j), zero, load(place32, j), load(place_rest, j))
+                                theirs = Weighed(load(weight32, j), zero, load(place32, j), load(place_rest, j), one)
                                 size_i = weigh(shape, size_i, True, mine_i, theirs, apart32)
                                 size_k = weigh(shape, size_k, True, mine_k, theirs, apart32)
                             total_i, total_k = e_i + e_j, e_k + e_j

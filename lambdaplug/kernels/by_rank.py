@@ -14,6 +14,7 @@ import numpy as np
 from .compiling import REDUCE, compile_kernel, inlinable, line, load, reducible
 from .rows import (
     BY_RANK,
+    CHOSEN32,
     COLUMN_BLOCK,
     CUT,
     EXP,
@@ -30,10 +31,11 @@ from .rows import (
     ONE,
     PADDING,
     PLACE,
-    ROW_BLOCK,
-    SCALE,
     PLACE32,
     PLACE_REST,
+    ROW_BLOCK,
+    SCALE,
+    SPACE32,
     TIER32,
     TWO,
     UPPER32,
@@ -67,13 +69,16 @@ def pair_size(
     lower: float,
     lower_rest: float,
     grade: float,
+    bonus: float,
 ) -> tuple[float, bool]:
     """The delta of an upper document (gain, upper in two parts, grade, scale) and a lower one, and which is better.
 
-    It is positive where the upper document is.
+    It is positive where the upper document is. ``bonus`` is the summand by the distance of their ranks.
     """
     gain_i, upper_i, upper_rest_i, grade_i, scale_i = row
     size = distance(upper_i, upper_rest_i, lower, lower_rest) if shape.fine else abs(upper_i - lower)
+    if shape.spaced:
+        size += bonus
     if shape.plain:
         better = gain_i > gain
         size *= gain_i - gain
@@ -94,7 +99,8 @@ def by_rank_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
     cost32 = inlinable(cost)
     symmetric, scaled = shape.symmetric, shape.scaled
     shifted, summed, distanced = shape.shifted, shape.summed, shape.distanced
-    weighed = shape.weighted or shape.tiered or distanced
+    weighed = shape.weighted or shape.tiered or distanced or shape.chosen
+    spaced, capped = shape.spaced, shape.capped
 
     def kernel(pull: Any, norm: Any, lists: Any, span: Any, tables: Any, sums: Any) -> None:
         pull, lists, span, tables, sums = Pull(*pull), Lists(*lists), Span(*span), Tables(*tables), Sums(*sums)
@@ -127,11 +133,18 @@ def by_rank_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
             if weighed:
                 weight32, tier32 = line(fast, WEIGHT32, padded, width), line(fast, TIER32, padded, width)
                 place32, place_rest = line(fast, PLACE32, padded, width), line(fast, PLACE_REST, padded, width)
+                chosen32 = line(fast, CHOSEN32, padded, width)
                 apart32 = np.float32(nearness(pull.near, line(rows, PLACE, low, n), n) if distanced else 1.0)
             for r in range(n + PADDING):
                 gradient32[r] = zero
                 hessian32[r] = zero
             scale = line(rows, SCALE, low, n)
+            if spaced:
+                space, place, far = (
+                    line(fast, SPACE32, padded, width),
+                    line(fast, LOWER32, padded, width),
+                    np.float32(cut),
+                )
             for block in range(row, stop_row, ROWS):
                 stop = block + ROWS if block + ROWS < stop_row else stop_row
                 for i in range(block, stop, TWO):
@@ -142,11 +155,18 @@ def by_rank_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                     scale_i, scale_k = one, one
                     if scaled:
                         scale_i, scale_k = np.float32(scale[i]), np.float32(scale[k])
+                    if spaced and capped:
+                        far_i, far_k = load(space, np.uint64(cut) - i), load(space, np.uint64(cut) - k)
+                    bonus_i = bonus_k = zero
                     row_i = load(gain, i), load(upper, i), load(upper_rest, i), load(grade32, i), scale_i
                     row_k = load(gain, k), load(upper, k), load(upper_rest, k), load(grade32, k), scale_k
                     if weighed:
-                        mine_i = Weighed(load(weight32, i), load(tier32, i), load(place32, i), load(place_rest, i))
-                        mine_k = Weighed(load(weight32, k), load(tier32, k), load(place32, k), load(place_rest, k))
+                        mine_i = Weighed(
+                            load(weight32, i), load(tier32, i), load(place32, i), load(place_rest, i), load(chosen32, i)
+                        )
+                        mine_k = Weighed(
+                            load(weight32, k), load(tier32, k), load(place32, k), load(place_rest, k), load(chosen32, k)
+                        )
                     gradient_i = gradient_k = hessian_i = hessian_k = 0.0
                     column = i + ONE
                     while column < end:
@@ -154,12 +174,21 @@ def by_rank_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                         sum_i = sum_k = bend_i = bend_k = force = zero
                         for j in range(column, column + ((length + LANES) & ~LANES)):
                             row_j = load(gain, j), load(lower, j), load(lower_rest, j), load(grade32, j)
-                            size_i, better_i = pair_size(shape, row_i, *row_j)
-                            size_k, better_k = pair_size(shape, row_k, *row_j)
+                            if spaced:
+                                bonus_i, bonus_k = load(space, j - i), load(space, j - k)
+                            if spaced and capped:  # all ranks below the cut are one
+                                below = load(place, j) >= far
+                                bonus_i, bonus_k = far_i if below else bonus_i, far_k if below else bonus_k
+                            size_i, better_i = pair_size(shape, row_i, *row_j, bonus_i)
+                            size_k, better_k = pair_size(shape, row_k, *row_j, bonus_k)
                             size_k *= both
                             if weighed:
                                 theirs = Weighed(
-                                    load(weight32, j), load(tier32, j), load(place32, j), load(place_rest, j)
+                                    load(weight32, j),
+                                    load(tier32, j),
+                                    load(place32, j),
+                                    load(place_rest, j),
+                                    load(chosen32, j),
                                 )
                                 size_i = weigh(shape, size_i, better_i, mine_i, theirs, apart32)
                                 size_k = weigh(shape, size_k, better_k, mine_k, theirs, apart32)

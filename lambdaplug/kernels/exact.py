@@ -10,6 +10,7 @@ import numpy as np
 from .by_delta import PairDelta
 from .compiling import compile_kernel, inlinable, line, per_function
 from .rows import (
+    CHOSEN,
     CUT,
     GAIN,
     GRADE,
@@ -49,7 +50,7 @@ def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> C
     def kernel(pull: Any, norm: Any, lists: Any, span: Any, tables: Any, frozen: Any, sums: Any, counts: Any) -> int:
         pull, lists, span, tables, sums = Pull(*pull), Lists(*lists), Span(*span), Tables(*tables), Sums(*sums)
         offsets, first, rows, sigma = lists.offsets, lists.first, tables.rows, pull.sigma
-        how = Pair(True, True, pull.near > 0.0)
+        how = Pair(True, True, pull.near > 0.0, True)
         broken = -1
         for query in range(first, lists.last):
             if tables.marks[KIND, query - first] != WIDE:
@@ -61,7 +62,7 @@ def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> C
             ranked, still = line(rows, GAIN, low, n), line(frozen, GAIN, low, n)
             score, grade = line(rows, SCORE, low, n), line(rows, GRADE, low, n)
             weight, tier = line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
-            place = line(rows, PLACE, low, n)
+            chosen, place = line(rows, CHOSEN, low, n), line(rows, PLACE, low, n)
             gradient64, hessian64 = line(rows, GRADIENT, low, n), line(rows, HESSIAN, low, n)
             for r in range(n):
                 gradient64[r] = 0.0
@@ -73,17 +74,18 @@ def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> C
             total = 0.0  # of the forces, where they are summed
             # Not below 0, and LLVM sees it: no choice whether to count from the end.
             for i in range(max(span.first_row, 0), min(span.last_row, n - 1 if least > 0.0 else cut)):
-                mine = Weighed(weight[i], tier[i], place[i], 0.0)
+                mine = Weighed(weight[i], tier[i], place[i], 0.0, chosen[i])
                 for j in range(i + 1, min(n, i + 1 + span.window)):
                     better = grade[i] > grade[j]
-                    if not (better or grade[i] < grade[j]) or tier[i] != tier[j]:
+                    if not (better or grade[i] < grade[j]) or tier[i] != tier[j] or chosen[i] + chosen[j] == 0.0:
                         continue
                     size = abs(delta(ranked, still, state, i, j)) if i < cut else 0.0
                     size = least if size < least else size
                     if size == 0.0:
                         continue
                     count += 1
-                    size = weigh_exactly(how, size, better, mine, Weighed(weight[j], tier[j], place[j], 0.0), apart)
+                    theirs = Weighed(weight[j], tier[j], place[j], 0.0, chosen[j])
+                    size = weigh_exactly(how, size, better, mine, theirs, apart)
                     margin = sigma * (score[i] - score[j])
                     push, bend = cost64(margin if better else -margin, pull.shift)
                     total += push * size

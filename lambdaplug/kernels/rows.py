@@ -27,8 +27,9 @@ __all__ = [
 # Tables.rows, float64: one entry per document, in the order of the list.
 GAIN, UPPER, LOWER, SCALE = range(4)  # what a measure's ``swap`` fills
 SCORE, GRADE, WEIGHT, TIER = range(4, 8)
-GRADIENT, HESSIAN, PLACE = range(8, 11)
-FLOAT64_ROWS = 11
+GRADIENT, HESSIAN = range(8, 10)
+CHOSEN, PLACE = range(10, 12)
+FLOAT64_ROWS = 12
 # A loop by rows reads upper and lower in float32 only: its sums take their rows, for one more would not fit the cache.
 GRADIENT_BY_ROWS, HESSIAN_BY_ROWS = UPPER, LOWER
 
@@ -37,7 +38,9 @@ EXP, GRADE32 = range(2)
 RANK32 = GRADE32  # a list by gain has no other grades
 GAIN32, UPPER32, UPPER_REST, LOWER32, LOWER_REST, SCALE32, WEIGHT32, TIER32, PLACE32, PLACE_REST = range(2, 12)
 GRADIENT32, HESSIAN32 = range(12, 14)
-FLOAT32_ROWS = 14
+CHOSEN32 = 14
+FLOAT32_ROWS = 15
+SPACE32 = SCALE32  # by the distance of two ranks, not by rank: of measures without a scale
 PADDING = 8  # float32 lanes of a 256-bit register: a loop's remainder runs on padding instead of one by one
 
 # Tables.places, int32: lists by gain.
@@ -84,7 +87,7 @@ class Lists(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """One value per row of the data. ``weight`` and ``tier`` may be empty.
+    """One value per row of the data. ``weight``, ``tier`` and ``chosen`` may be empty.
 
     ``scores`` are those of the forces, ``placed`` those by which the lists are ordered, which distances are taken in.
     """
@@ -94,6 +97,7 @@ class Documents(NamedTuple):
     grade: Any
     weight: Any
     tier: Any
+    chosen: Any  # a pair needs a document of which this is not 0
 
 
 class Tables(NamedTuple):

@@ -21,6 +21,8 @@ from .compiling import compile_kernel, float32_from_bits, inlinable, line, load
 from .rows import (
     BY_GAIN,
     BY_RANK,
+    CHOSEN,
+    CHOSEN32,
     CUT,
     DOCUMENT,
     EXP,
@@ -34,12 +36,13 @@ from .rows import (
     LOWER_REST,
     PADDING,
     PLACE,
+    PLACE32,
+    PLACE_REST,
     RANK32,
     SCALE,
     SCALE32,
     SCORE,
-    PLACE32,
-    PLACE_REST,
+    SPACE32,
     TAKEN,
     TIER,
     TIER32,
@@ -75,6 +78,7 @@ class Wanted(NamedTuple):
     distanced: bool = False
     weighed: bool = False  # weights and tiers in float64
     floored: bool = False  # pairs below the cut have a size as well
+    spaced: bool = False  # scale is a table by the distance of two ranks, and lower is the rank
 
 
 @inlinable
@@ -108,16 +112,18 @@ def extent(score: Any, first: float, sigma: float, spread: float) -> tuple[float
 
 @inlinable
 def stage_exactly(documents: Documents, order: Any, start: int, low: int, rows: Any) -> None:
-    """Places, grades, weights and tiers in float64, by rank."""
+    """Places, grades, weights, tiers and choices in float64, by rank."""
     n = len(order)
     place = line(rows, PLACE, low, n)
     grade, weight, tier = line(rows, GRADE, low, n), line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
+    chosen = line(rows, CHOSEN, low, n)
     for r in range(n):
         row = np.uint64(start + order[r])
         place[r] = load(documents.placed, row)
         grade[r] = load(documents.grade, row)
         weight[r] = load(documents.weight, row) if documents.weight.size > 0 else 1.0
         tier[r] = load(documents.tier, row) if documents.tier.size > 0 else 0.0
+        chosen[r] = load(documents.chosen, row) if documents.chosen.size > 0 else 1.0
 
 
 @inlinable
@@ -139,6 +145,17 @@ def stage_parts(value: Any, part: int, rest: int, fine: bool, fast: Any, padded:
         for r in range(n):
             to_rest[r] = np.float32(load(value, r) - to[r])
         pad(to_rest, 0.0)
+
+
+@inlinable
+def stage_column(column: Any, documents: Any, start: int, to: int, fast: Any, padded: int) -> None:
+    """Values by row as float32, by rank; a column may be empty."""
+    if column.size > 0:
+        n = len(documents)
+        row = line(fast, to, padded, n + PADDING)
+        for r in range(n):
+            row[r] = np.float32(column[start + documents[r]])
+        pad(row, 0.0)
 
 
 @inlinable
@@ -293,21 +310,16 @@ def stage_by_rank_kernel() -> Callable[..., int]:
             stage_parts(upper, UPPER32, UPPER_REST, wanted.fine, fast, padded)
             if not wanted.symmetric:
                 stage_parts(lower, LOWER32, LOWER_REST, wanted.fine, fast, padded)
+            if wanted.spaced:
+                stage_parts(line(rows, SCALE, low, n), SPACE32, SPACE32, False, fast, padded)
             if wanted.distanced:
                 place = line(rows, PLACE, low, n)
                 for r in range(n):
                     place[r] = load(documents.placed, start + document[r])
                 stage_distance(place, place[0], fast, padded)
-            if documents.weight.size > 0:
-                weight_to = line(fast, WEIGHT32, padded, n + PADDING)
-                for r in range(n):
-                    weight_to[r] = np.float32(documents.weight[start + document[r]])
-                pad(weight_to, 0.0)
-            if documents.tier.size > 0:
-                tier_to = line(fast, TIER32, padded, n + PADDING)
-                for r in range(n):
-                    tier_to[r] = np.float32(documents.tier[start + document[r]])
-                pad(tier_to, 0.0)
+            stage_column(documents.weight, document, start, WEIGHT32, fast, padded)
+            stage_column(documents.tier, document, start, TIER32, fast, padded)
+            stage_column(documents.chosen, document, start, CHOSEN32, fast, padded)
         return found
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})

@@ -23,6 +23,9 @@ class PairShape(NamedTuple):
     distanced: bool = False  # |delta| is divided by a constant plus the distance of the places
     shifted: bool = False  # the cost has a parameter
     summed: bool = False  # a query is scaled by log2(1 + S)/S, S its summed force
+    spaced: bool = False  # |delta| has a summand by the distance of the two ranks: lower is the rank, scale the table
+    capped: bool = False  # and there is a cut, below which all ranks are one
+    chosen: bool = False  # only pairs with a chosen document
 
     @property
     def ordered(self) -> bool:
@@ -36,6 +39,7 @@ class Pair(NamedTuple):
     weighted: bool
     tiered: bool
     distanced: bool
+    chosen: bool
 
 
 class Weighed(NamedTuple):
@@ -45,6 +49,7 @@ class Weighed(NamedTuple):
     tier: float
     place: float  # the score that it is ordered by
     place_rest: float  # what float32 leaves of it
+    chosen: float  # not 0: its pairs count
 
 
 @inlinable
@@ -64,6 +69,8 @@ def weigh(pair: Any, size: float, better: bool, one: Any, other: Any, apart: flo
         size *= one.weight * other.weight
     if pair.tiered:
         size = size if one.tier == other.tier else np.float32(0.0)
+    if pair.chosen:
+        size = size if one.chosen + other.chosen > np.float32(0.0) else np.float32(0.0)
     if pair.distanced:
         size /= apart + distance(one.place, one.place_rest, other.place, other.place_rest)
     return size

@@ -15,8 +15,8 @@ from .cascade import ERR, MRR, RBP
 from .deltas import query_deltas, swap_deltas
 from .discounted import CNDCG, DCG, NDCG, MeanNDCG
 from .gains import Array, Discount, Gain, gains_by
-from .pairs import BPref, Pairs
-from .relevance import MAP, WTA, Precision, Recall
+from .pairs import BPref, Pairs, Spearman
+from .relevance import MAP, WTA, Hit, Precision, Recall
 from .text import as_measure, as_measures, registered
 
 __all__ = [
@@ -32,12 +32,14 @@ __all__ = [
     "BPref",
     "Discount",
     "Gain",
+    "Hit",
     "MeanNDCG",
     "Measure",
     "Pairs",
     "Precision",
     "Prepared",
     "Recall",
+    "Spearman",
     "as_measure",
     "as_measures",
     "gains_by",

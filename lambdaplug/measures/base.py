@@ -68,6 +68,9 @@ class Measure:
     coarse: ClassVar[float] = 0  # the longest list for which float32 holds upper and lower well enough to subtract them
     scaled: ClassVar[bool] = False  # swap writes scale
     unlabelled: ClassVar[float] = 0.0  # gain of a document without a label; NaN where the functions tell it from 0
+    falling: ClassVar[bool] = (
+        False  # a sum of gain times a discount that is the same for all lists and falls with the rank
+    )
     by_rows: ClassVar[bool] = True  # the swap delta has the form above; if not, pair_delta alone knows it
     reach: ClassVar[int | None] = None  # the delta is the full swap's of documents at most so many ranks apart
 

@@ -12,7 +12,7 @@ from .base import Measure
 from .gains import Array, Discount, Gain, discounts_by, gains_by
 from .smooth import smooth_log2, smooth_table
 
-__all__ = ["CNDCG", "DCG", "NDCG", "Discounted", "MeanNDCG", "one"]
+__all__ = ["CNDCG", "DCG", "NDCG", "Discounted", "MeanNDCG", "one", "spaced_begin", "spaced_delta", "spaced_rows"]
 
 
 def one(gain: Any, discount: Any, k: int) -> float:
@@ -45,10 +45,33 @@ def _expected_sum(gain: Any, ends: Any, discount: Any, k: int) -> float:
     return total
 
 
+def spaced_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+    """Swap rows of a weight with a summand by the distance of two ranks, for lp.constructions.Loss2.
+
+    After the discounts comes the table of it, which ``scale`` receives; ``lower`` is the rank, one for all below the cut-off.
+    """
+    half = len(discount) // 2
+    for r in range(len(gain)):
+        upper[r] = discount[r]
+        lower[r] = min(r, k)
+        scale[r] = discount[half + r]
+    return min(k, len(gain))
+
+
+def spaced_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> tuple[Any, Any, Any]:
+    return upper, lower, scale
+
+
+def spaced_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+    upper, lower, scale = state
+    return float(abs(ranked[i] - ranked[j]) * (abs(upper[i] - upper[j]) + scale[int(lower[j] - lower[i])]))
+
+
 class Discounted(Measure):
     """sum over ranks of gain * discount: a swap changes it by |gain_a - gain_b| * |discount_a - discount_b|."""
 
     symmetric: ClassVar[bool] = True
+    falling: ClassVar[bool] = True
 
     def fine(self, discount: Array) -> bool:
         return bool(np.ptp(discount) < 0.25 * discount.max()) if len(discount) else False
@@ -168,6 +191,7 @@ class MeanNDCG(DCG):
     """
 
     name: ClassVar[str] = "meanndcg"
+    falling: ClassVar[bool] = False  # the discounts are each query's own
     formula: ClassVar[str] = "mean of NDCG@1 ... NDCG@k"
     undefined: ClassVar[str] = "no positive gain"
 

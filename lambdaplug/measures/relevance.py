@@ -8,11 +8,11 @@ import numpy as np
 
 from ..errors import LambdaplugError
 from .base import Measure
-from .discounted import Discounted
+from .discounted import Discounted, one
 from .gains import Array, reciprocal_ranks
 from .smooth import smooth_average_precision
 
-__all__ = ["MAP", "WTA", "Precision", "Recall", "Relevance"]
+__all__ = ["MAP", "WTA", "Hit", "Precision", "Recall", "Relevance"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,6 +31,11 @@ def relevant_documents(gain: Any, discount: Any, k: int) -> float:
     return 1.0 / relevant if relevant > 0.0 else 0.0
 
 
+def _require_cutoff(measure: Measure) -> None:
+    if measure.cutoff is None:
+        raise LambdaplugError(f"{measure.name} needs a cut-off, e.g. '{measure.name}@10'.")
+
+
 @dataclass(frozen=True, repr=False)
 class _TopK(Relevance, Discounted):
     """What counts is how many of the top k are relevant."""
@@ -38,10 +43,11 @@ class _TopK(Relevance, Discounted):
     k: int | None = None
     relevant: float = 1
 
+    falling: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.k is None:
-            raise LambdaplugError(f"{self.name} needs a cut-off, e.g. '{self.name}@10'.")
+        _require_cutoff(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,6 +91,73 @@ class Recall(_TopK):
 
 
 @dataclass(frozen=True, repr=False)
+class Hit(Relevance):
+    """Hit@k, also Success@k: 1 if a relevant document is in the top k, else 0; hit@1 is WTA.
+
+    M. Deshpande, G. Karypis (2004), "Item-based top-N recommendation algorithms", ACM TOIS 22(1).
+
+    ``k``, which must be given, and ``relevant`` are those of :class:`MAP`.
+
+    >>> import lambdaplug as lp
+    >>> lp.evaluate("hit@2", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
+    {'hit@2': 1.0}
+    """
+
+    k: int | None = None
+    relevant: float = 1
+
+    name: ClassVar[str] = "hit"
+    coarse: ClassVar[float] = np.inf
+    formula: ClassVar[str] = "1 if a relevant document is in the top k"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_cutoff(self)
+
+    def shortest(self, discount: Array) -> float:  # noqa: ARG002
+        return (self.k or 0) + 1
+
+    @staticmethod
+    def value(gain: Any, discount: Any, k: int) -> float:
+        for r in range(min(k, len(gain))):
+            if gain[r] > 0.0:
+                return 1.0
+        return 0.0
+
+    @staticmethod
+    def expected(gain: Any, ends: Any, discount: Any, k: int) -> float:
+        # Of the stretch that the cut-off goes through, place by place: the chance that none was relevant so far.
+        none_yet = 1.0
+        low = 0
+        while low < min(k, len(gain)):
+            high = ends[low]
+            relevant = 0.0
+            for r in range(low, high):
+                relevant += gain[r]
+            for r in range(low, min(high, k)):
+                none_yet *= max(high - r - relevant, 0.0) / (high - r)
+            low = high
+        return 1.0 - none_yet
+
+    norm = staticmethod(one)
+
+    @staticmethod
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        # Without a relevant document in the top k, one from below makes a hit. The only one there loses it to any
+        # that is not relevant. Of two or more, none matters.
+        inside = 0.0
+        for r in range(len(gain)):
+            top = 1.0 if r < k else 0.0
+            inside += top * gain[r]
+            upper[r] = top
+            lower[r] = top
+        if inside > 0.0:
+            for r in range(k, len(gain)):
+                lower[r] = gain[r]
+        return min(k, len(gain)) if inside < 2.0 else 0
+
+
+@dataclass(frozen=True, repr=False)
 class WTA(Relevance, Discounted):
     """Winner takes all: 1 if the top document is relevant, else 0.
 
@@ -100,6 +173,7 @@ class WTA(Relevance, Discounted):
     relevant: float = 1
 
     name: ClassVar[str] = "wta"
+    falling: ClassVar[bool] = False
     formula: ClassVar[str] = "1 if the top document is relevant"
 
     @property

@@ -19,6 +19,36 @@ def registered() -> dict[str, type[Measure]]:
     return dict(REGISTRY)
 
 
+# Other names that are read as a measure's own, without their underscores.
+ALIASES = {
+    "precision": "p",
+    "success": "hit",
+    "averageprecision": "map",
+    "meanaverageprecision": "map",
+    "reciprocalrank": "mrr",
+    "meanreciprocalrank": "mrr",
+    "discountedcumulativegain": "dcg",
+    "normalizeddiscountedcumulativegain": "ndcg",
+    "normaliseddiscountedcumulativegain": "ndcg",
+    "expectedreciprocalrank": "err",
+    "rankbiasedprecision": "rbp",
+}
+
+# What else people call something that a measure is, or is near to: for the hint alone.
+MEANINGS = {
+    **ALIASES,
+    **dict.fromkeys(("hitrate", "hitratio", "hits", "hr", "accuracy", "topkaccuracy"), "hit"),
+    **dict.fromkeys(("auc", "rocauc", "aucroc", "auroc", "gauc", "pairwise", "ranknet", "kendall", "tau"), "pairs"),
+    **dict.fromkeys(("correlation", "rho", "pearson"), "spearman"),
+    **dict.fromkeys(("ap", "aucpr", "prauc"), "map"),
+    **dict.fromkeys(("rr",), "mrr"),
+    **dict.fromkeys(("prec",), "p"),
+    **dict.fromkeys(("rec", "sensitivity"), "recall"),
+    **dict.fromkeys(("winnertakesall", "top"), "wta"),
+    **dict.fromkeys(("lambdarank", "lambdamart", "xendcg"), "ndcg"),
+    **dict.fromkeys(("pfound",), "err"),
+}
+
 _TEXT = re.compile(r"(?P<name>[a-z_]\w*)(?:@(?P<k>\d+))?(?:\((?P<arguments>.*)\))?(?:@(?P<k_last>\d+))?", re.I | re.S)
 
 
@@ -36,11 +66,11 @@ def as_measure(measure: str | Measure) -> Measure:
         raise LambdaplugError(f"expected a measure or its name such as 'ndcg@10', got {shown(measure)}.")
     found = _TEXT.fullmatch(measure.strip())
     name = found["name"].lower() if found else measure.strip().lower()
+    if name not in REGISTRY:
+        name = ALIASES.get(name.replace("_", ""), name)
     if found is None or name not in REGISTRY:
-        near = difflib.get_close_matches(name, REGISTRY, n=1, cutoff=0.0)
-        hint = f" The nearest is {near[0]!r}." if near else ""
         raise LambdaplugError(
-            f"no measure {shown(measure)}.{hint} There are: {', '.join(sorted(REGISTRY))}; "
+            f"no measure {shown(measure)}.{_hint(measure)} There are: {', '.join(sorted(REGISTRY))}; "
             "a cut-off follows as in 'ndcg@10', parameters as in 'rbp(p=0.8)'."
         )
     keywords = _keywords(measure, found["arguments"])
@@ -56,6 +86,17 @@ def as_measure(measure: str | Measure) -> Measure:
             what = "no cut-off" if key == "k" else f"no parameter {key!r}"
             raise LambdaplugError(f"{shown(measure)}: {name} has {what}; it takes {', '.join(known) or 'none'}.")
     return kind(**keywords)
+
+
+def _hint(text: str) -> str:
+    """The measure that this may mean: by its words, then by its letters."""
+    words = [word for word in re.findall(r"[a-z]+", text.partition("(")[0].lower()) if word not in ("at", "k")]
+    known = {**MEANINGS, **{name: name for name in REGISTRY}}
+    meant = [known[word] for word in ("".join(words), *words) if word in known]
+    if not meant:
+        alike = [difflib.get_close_matches("".join(words), known, n=1, cutoff=cutoff) for cutoff in (0.75, 0.0)]
+        meant = [known[name] for found in alike for name in found]
+    return f" The nearest is {meant[0]!r}." if meant else ""
 
 
 def _keywords(text: str, arguments: str | None) -> dict[str, Any]:

@@ -6,5 +6,17 @@ from .base import Objective
 from .lambdarank import LambdaRank
 from .mixture import Graded, Mixture, interpolate
 from .perturbation import FDSA, SPSA
+from .preferences import Preferences
 
-__all__ = ["FDSA", "SPSA", "Approx", "Graded", "LambdaRank", "Mixture", "Objective", "constructions", "interpolate"]
+__all__ = [
+    "FDSA",
+    "SPSA",
+    "Approx",
+    "Graded",
+    "LambdaRank",
+    "Mixture",
+    "Objective",
+    "Preferences",
+    "constructions",
+    "interpolate",
+]

@@ -1,7 +1,7 @@
 """Lambda constructions: the rules by which a measure's changes become forces on documents (Donmez et al. 2009, section 7.1).
 
 The paper names five of its thirteen and defines them in a sentence each; where that leaves room, the reading taken here
-is marked. dM is what the measure M changes by. M is meant in points out of 100 wherever the paper compares it with 1.
+is marked. Two more are later work: the weights of NDCG-Loss2++ and the pairs of Lambda-eX. dM is what the measure M changes by. M is meant in points out of 100 wherever the paper compares it with 1.
 A grade is the measure's gain of a document's label. All but the last act on pairs of different grade, the better
 document pushed up and the other down by the same force, so that a query's gradients sum to 0.
 """
@@ -9,20 +9,24 @@ document pushed up and the other down by the same force, so that a query's gradi
 import abc
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..checking import not_negative
 from ..costs import Cost
 from ..custom import Custom
 from ..errors import LambdaplugError, LambdaplugWarning
-from ..kernels import Documents, Pull, place_kernel
-from ..measures import Measure
+from ..kernels import CHOICES, Documents, PairDelta, Pull, choose_kernel, place_kernel
+from ..measures import Measure, Prepared, registered
+from ..measures.discounted import spaced_begin, spaced_delta, spaced_rows
 from ..queries import Array, Queries, Task
+from ..rows import ideal_order
 from .base import EMPTY, Into, Ranking, Scratch
-from .pairs import NO_COUNTS, ByDelta
+from .pairs import NO_COUNTS, ByDelta, Group
+from .smoothing import label_hash
 
 if TYPE_CHECKING:
     from .lambdarank import LambdaRank
@@ -30,8 +34,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Construction",
     "DiscreteBounded",
+    "Extended",
     "LocalCost",
     "LocalGradient",
+    "Loss2",
     "RankNetWeightPairs",
     "SpringSmooth",
     "as_construction",
@@ -48,6 +54,7 @@ class Construction(abc.ABC):
     name: ClassVar[str] = ""
     pairwise: ClassVar[bool] = True  # forces come in opposite pairs
     costed: ClassVar[bool] = True  # the objective's cost and sigma enter
+    divisible: ClassVar[bool] = True  # a part of a query's pairs can be added up on its own
     registry: ClassVar[dict[str, type["Construction"]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -77,6 +84,37 @@ class Construction(abc.ABC):
         """The pair's cost as the kernel wants it: its fast and its exact formula, and their parameter."""
         return cost.fast, cost.exact, cost.shift
 
+    def check(self, measure: Measure) -> None:  # noqa: B027
+        """Refuse a measure for which it means nothing."""
+
+    # What the pair engine asks.
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the loops by rows know it."""
+        return False
+
+    @property
+    def spaced(self) -> bool:
+        """Whether |dM| has a summand by the distance of two ranks: see ``swap_rows``."""
+        return False
+
+    def seen(self, objective: "LambdaRank", queries: Queries, prepared: Prepared) -> Prepared:  # noqa: ARG002
+        """What ``swap_rows`` are made of."""
+        return prepared
+
+    def swap_rows(self, measure: Measure) -> Callable[..., int]:
+        """The function that fills the swap rows."""
+        return measure.swap_rows()
+
+    def pair_delta(self, measure: Measure) -> PairDelta:
+        """The same as a function of two ranks."""
+        return measure.pair_delta()
+
+    def choice(self, objective: "LambdaRank", ranking: Ranking) -> "Choice | None":  # noqa: ARG002
+        """Which documents' pairs count; None: all do."""
+        return None
+
     @abc.abstractmethod
     def accumulate(
         self,
@@ -105,6 +143,10 @@ class RankNetWeightPairs(Construction):
     """
 
     name: ClassVar[str] = "ranknet_weight_pairs"
+
+    @property
+    def by_rows(self) -> bool:
+        return type(self) is RankNetWeightPairs
 
     def ranks(self, measure: Measure) -> int | None:
         return measure.cutoff if self.reach is None else None
@@ -248,7 +290,7 @@ class DiscreteBounded(Construction):
         queries, measure = ranking.queries, objective.measure
         prepared = objective.prepared(queries)
         weight = EMPTY if queries.document_weight is None else queries.document_weight
-        documents = tuple(Documents(ranking.scores, prepared.grade, weight, tier))
+        documents = tuple(Documents(ranking.scores, ranking.placed, prepared.grade, weight, tier, EMPTY))
         lists = queries.offsets, task.first, task.last, ranking.orders[None]
         coefficient, gradient, hessian = into
         pull = tuple(Pull(1.0, 1.0, 0.0, 0.0, objective.log, coefficient))
@@ -258,6 +300,176 @@ class DiscreteBounded(Construction):
             kernel, tuple(prepared), documents, POINT * self.bound, pull, lists, room, (gradient, hessian)
         )
         _check(objective, query, "moving a document")
+
+
+def _names(possible: Callable[[type[Measure]], bool], cut: str = "") -> str:
+    """The measures for which something is possible, to be shown."""
+    return ", ".join(sorted(f"{name}{cut}" for name, kind in registered().items() if possible(kind)))
+
+
+@dataclass(frozen=True)
+class Loss2(RankNetWeightPairs):
+    """NDCG-Loss2++: the default's force with another weight of the pair in place of |dM(i, j)|,
+
+        w = |G_i - G_j| (|D(r_i) - D(r_j)| + mu |D(m) - D(m + 1)|) / ideal,  m = |r_i - r_j| >= 1,
+
+    with the measure's own gain G, discount D and ideal value (1 where it has none), ranks r from 1. The first summand is
+    |dM|, so ``mu=0`` is the default; the second is a bound that pairs close together feel most. With a cut-off k, D(r) is 0
+    beyond k in the first summand, and in m all ranks beyond k are k + 1, as TF-Ranking has it: pairs below k do not act.
+    For measures with a discount that falls: ndcg, dcg, cndcg, rbp.
+
+    X. Wang, C. Li, N. Golbandi, M. Bendersky, M. Najork (2018), "The LambdaLoss framework for ranking metric optimization",
+    CIKM.
+
+    Parameters
+    ----------
+    mu : float
+        The weight of the second summand, >= 0; 10 in the paper.
+
+    >>> import lambdaplug as lp
+    >>> lp.LambdaRank("ndcg", construction=lp.constructions.Loss2(mu=5))
+    LambdaRank('ndcg', construction=Loss2(mu=5.0))
+    """
+
+    mu: float = 10.0
+
+    name: ClassVar[str] = "loss2"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", not_negative(self.mu, "Loss2: mu"))
+
+    def check(self, measure: Measure) -> None:
+        if not measure.falling:
+            raise LambdaplugError(
+                f"Loss2 needs a measure that is a sum of gain x discount, with a discount that falls: "
+                f"{_names(lambda kind: kind.falling)}; got {measure!r}."
+            )
+
+    @property
+    def by_rows(self) -> bool:
+        return True
+
+    @property
+    def spaced(self) -> bool:
+        return self.mu > 0.0
+
+    def seen(self, objective: "LambdaRank", queries: Queries, prepared: Prepared) -> Prepared:
+        def make() -> Prepared:
+            table = np.zeros(len(prepared.discount))
+            full = objective.measure.discounts(len(table))
+            table[1:] = self.mu * np.abs(np.diff(full))
+            return prepared._replace(discount=np.concatenate([prepared.discount, table]))
+
+        if not self.spaced:
+            return prepared
+        return queries.memo((self, objective.measure, objective.labels, objective.ignore_zero), make)
+
+    def swap_rows(self, measure: Measure) -> Callable[..., int]:
+        return spaced_rows if self.spaced else measure.swap_rows()
+
+    def pair_delta(self, measure: Measure) -> PairDelta:
+        return PairDelta(spaced_begin, spaced_delta) if self.spaced else measure.pair_delta()
+
+
+class Choice:
+    """Chooses the documents of a task's queries; ``chosen``, one per row, says which. For one round."""
+
+    def __init__(self, construction: "Extended", objective: "LambdaRank", ranking: Ranking) -> None:
+        queries, measure = ranking.queries, objective.measure
+        grade = objective.prepared(queries).grade
+
+        def sort() -> npt.NDArray[np.int32]:
+            last = np.where(np.isnan(grade), -np.finfo(np.float64).max, grade)
+            return ideal_order(last, queries.offsets)[0]
+
+        key = ("ideal order", measure, objective.labels, objective.ignore_zero)
+        self._about = grade, queries.memo(key, sort)
+        self._rule = CHOICES[construction.documents], int(measure.cutoff or 0), objective.seed
+        self._scores, self._hash = ranking.scores, label_hash(objective.labels, queries)
+        self._longest = queries.longest
+        self.chosen = np.zeros(len(grade))
+
+    def __call__(self, lists: Group, marks: npt.NDArray[np.int64], scratch: Scratch) -> None:
+        room = scratch.array("choice", 3, self._longest)
+        choose_kernel()(self._rule, self._about, self._scores, self._hash, lists, marks, room, self.chosen)
+
+
+def _extends(kind: type[Measure]) -> bool:
+    """Whether this measure may be cut off, and need not be."""
+    try:
+        return not issubclass(kind, Custom) and any(field.name == "k" for field in fields(kind)) and kind() is not None
+    except LambdaplugError:
+        return False
+
+
+@dataclass(frozen=True)
+class Extended(RankNetWeightPairs):
+    """Lambda-eX: more pairs for a measure with a cut-off k. A pair needs a document in C, where LambdaRank wants one in the
+    first k.
+
+    C is the first k and, for each grade of which the ideal first k have more documents than the present ones, documents
+    of that grade from below: as many as are missing, those with the highest scores (``"static"``) or drawn anew in every
+    round (``"random"``); or ``"all"`` of that grade. They are drawn by hash from the objective's ``seed`` and the query's
+    scores and labels. With ``noise``, ranks are those of the noisy order.
+
+    |dM| is what the swap changes by the measure without its cut-off, over the same ideal value as with it, as LightGBM's and
+    XGBoost's pairs of truncated lists have it: below k, the measure itself never changes. So it takes the measures that
+    mean something without a cut-off too: cndcg, dcg, err, map, meanndcg, mrr, ndcg and rbp.
+
+    F. Marcuzzi, C. Lucchese, S. Orlando (2023), "LambdaRank gradients are incoherent", CIKM.
+
+    Parameters
+    ----------
+    documents : 'static', 'random' or 'all'
+        Which documents from below.
+
+    >>> import lambdaplug as lp
+    >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.Extended("all"))
+    LambdaRank('ndcg@10', construction=Extended(documents='all'))
+    """
+
+    documents: str = "static"
+
+    name: ClassVar[str] = "extended"
+    divisible: ClassVar[bool] = False  # a choice is made of a whole query
+
+    def __post_init__(self) -> None:
+        if self.documents not in CHOICES:
+            known = ", ".join(map(repr, CHOICES))
+            raise LambdaplugError(f"Extended: expected one of {known}, got {self.documents!r}.")
+
+    def check(self, measure: Measure) -> None:
+        if measure.cutoff is None or not _extends(type(measure)):
+            why = (
+                "has no cut-off"
+                if measure.cutoff is None
+                else "never changes below its cut-off, however it is extended"
+            )
+            raise LambdaplugError(
+                f"Extended adds pairs from below a measure's cut-off: expected one of {_names(_extends, '@k')}; "
+                f"{measure!r} {why}."
+            )
+
+    def cutoff(self, measure: Measure) -> int | None:  # noqa: ARG002
+        return None
+
+    def ranks(self, measure: Measure) -> int | None:  # noqa: ARG002
+        return None
+
+    @property
+    def by_rows(self) -> bool:
+        return True
+
+    def seen(self, objective: "LambdaRank", queries: Queries, prepared: Prepared) -> Prepared:
+        def make() -> Prepared:
+            longest = len(prepared.discount)
+            discount = np.ascontiguousarray(objective.measure.discounts(longest), dtype=np.float64)
+            return prepared._replace(discount=discount, k=longest)
+
+        return queries.memo(("uncut", objective.measure, objective.labels, objective.ignore_zero), make)
+
+    def choice(self, objective: "LambdaRank", ranking: Ranking) -> Choice:
+        return Choice(self, objective, ranking)
 
 
 def _check(objective: "LambdaRank", query: int, what: str) -> None:

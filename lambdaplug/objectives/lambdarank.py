@@ -33,8 +33,8 @@ class LambdaRank(MeasureObjective):
     cost: ``"ranknet"`` (above), ``lp.RankNet(distance=0.01)`` (each |dM| divided by 0.01 + |o|) or ``lp.Sigmoid(mu)``.
     sigma: steepness of the pair cost.
     construction: how changes of the measure become forces: ``"ranknet_weight_pairs"`` (above), ``"spring_smooth"``,
-        ``"local_gradient"``, ``"local_cost"``, ``"discrete_bounded"``, or an object of ``lp.constructions``, which says
-        what each is.
+        ``"local_gradient"``, ``"local_cost"``, ``"discrete_bounded"``, ``"loss2"``, ``"extended"``, or an object of
+        ``lp.constructions``, which says what each is.
     step: ``"newton"`` returns the hessians above; ``"gradient"`` returns 1 for every document, for the pairs' costs
         whose second derivative says nothing (the default with ``lp.Sigmoid``), and then divides each query's gradients by their standard deviation.
     ignore_zero: documents with the label 0 are in no pair, as unclicked results in a click tier (see Graded).
@@ -85,7 +85,8 @@ class LambdaRank(MeasureObjective):
         neighbours: int | None = None,
         seed: int = 0,
     ) -> None:
-        cost, construction = as_cost(cost), as_construction(construction)
+        measure, cost, construction = as_measure(measure), as_cost(cost), as_construction(construction)
+        construction.check(measure)
         if isinstance(sigma, bool) or not isinstance(sigma, (int, float, np.number)) or not 0 < sigma < np.inf:
             raise LambdaplugError(f"sigma: expected a positive number, got {sigma!r}.")
         if not construction.costed and (sigma != 1.0 or cost != as_cost("ranknet")):
@@ -93,7 +94,7 @@ class LambdaRank(MeasureObjective):
         step, normalize = as_step(step, normalize, "newton" if cost.convex else "gradient", pairs=True)
         if step == "newton" and not cost.convex:
             raise LambdaplugError(f"{cost!r} has no second derivative to divide by: use step='gradient'.")
-        self._set(measure=as_measure(measure), labels=as_labels(labels), cost=cost, sigma=float(sigma))
+        self._set(measure=measure, labels=as_labels(labels), cost=cost, sigma=float(sigma))
         self._set(construction=construction, step=step, normalize=normalize, ignore_zero=bool(ignore_zero))
         self._set(std=normalize == "std", unit=step == "gradient", log=normalize == "log")
         noise = check_noise(noise, samples, noise_kind, neighbours, seed)
@@ -171,11 +172,11 @@ class LambdaRank(MeasureObjective):
     @property
     def staged(self) -> bool:
         """Whether the fast pair kernel knows this measure and this construction."""
-        return self.measure.by_rows and self.construction == RankNetWeightPairs() and self.neighbours is None
+        return self.measure.by_rows and self.construction.by_rows and self.neighbours is None
 
     @property
     def divisible(self) -> bool:
-        return self.staged and not self.log  # its factor needs all of a query's forces
+        return self.staged and self.construction.divisible and not self.log  # its factor needs all of a query's forces
 
     def check_order(self, queries: Queries, above: tuple[Labels | None, ...] = ()) -> None:
         """``above``: the label sources in which the documents of a pair must be equal."""

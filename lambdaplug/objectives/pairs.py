@@ -63,15 +63,19 @@ class PairEngine:
         self.objective = objective  # kept alive: the ranking knows engines by their objectives' ids
         queries, self.measure = ranking.queries, objective.measure
         weight = EMPTY if queries.document_weight is None else queries.document_weight
+        construction = objective.construction
         self.prepared = objective.prepared(queries)
-        self.given, self.norm = tuple(self.prepared), self.prepared.norm
-        self.documents = tuple(Documents(ranking.scores, ranking.placed, self.prepared.grade, weight, tier))
+        self.seen = construction.seen(objective, queries, self.prepared)
+        self.given, self.norm = tuple(self.seen), self.prepared.norm
+        self.choice = construction.choice(objective, ranking)
+        chosen = EMPTY if self.choice is None else self.choice.chosen
+        self.documents = tuple(Documents(ranking.scores, ranking.placed, self.prepared.grade, weight, tier, chosen))
         self.weighted, self.tiered, self.distanced = weight.size > 0, tier.size > 0, objective.cost.distance > 0.0
         self.offsets, self.order = queries.offsets, order
-        self.swap = swap_kernel(self.measure.swap_rows())
-        _, exact, shift = objective.construction.formulas(objective.cost)
-        self.exact: Callable[[], Any] = lambda: exact_kernel(self.measure.pair_delta(), exact)
-        least, near = objective.construction.least, objective.cost.distance
+        self.swap = swap_kernel(construction.swap_rows(self.measure))
+        _, exact, shift = construction.formulas(objective.cost)
+        self.exact: Callable[[], Any] = lambda: exact_kernel(construction.pair_delta(self.measure), exact)
+        least, near = construction.least, objective.cost.distance
         self.pull = tuple(Pull(objective.sigma, shift, near, least, objective.log, coefficient=1.0))[:-1]
 
     def begin(self, task: Task, scratch: Scratch, size: int) -> tuple[Group, Group]:
@@ -84,6 +88,8 @@ class PairEngine:
             scratch.array("marks", MARK_ROWS, count, np.int64),
         )
         self.measure.run(self.swap, self.given, lists, tables[0], tables[-1])
+        if self.choice is not None:
+            self.choice(lists, tables[-1], scratch)
         return lists, tables
 
     def finish(
@@ -106,8 +112,11 @@ class ByRows(PairEngine):
     """Measures whose delta has the form (upper, lower, scale), and all pairs."""
 
     def __init__(self, objective: "LambdaRank", ranking: Ranking, tier: Array) -> None:
-        super().__init__(objective, ranking, ranking.orders[objective.measure.cutoff], tier)
+        super().__init__(objective, ranking, ranking.orders[objective.ranks], tier)
         measure, gains = objective.measure, objective.gains(ranking.queries)
+        fine, spaced = gains.fine, objective.construction.spaced
+        if self.seen is not self.prepared:
+            fine = measure.fine(self.seen.discount[: ranking.queries.longest])
         shifted = objective.cost.shift != 1.0
         self.levels, self.cost = gains.levels, objective.cost.fast
         self.shape = shape = PairShape(
@@ -115,26 +124,30 @@ class ByRows(PairEngine):
             plain=gains.plain and not shifted and not self.tiered,
             symmetric=measure.symmetric,
             greater=measure.greater,
-            fine=gains.fine,
+            fine=fine,
             scaled=measure.scaled,
             weighted=self.weighted,
             tiered=self.tiered,
             distanced=self.distanced,
             shifted=shifted,
             summed=objective.log,
+            spaced=spaced,
+            capped=spaced and measure.cutoff is not None,
+            chosen=self.choice is not None,
         )
         wanted = Wanted(
             sigma=objective.sigma,
             spread=-1.0 if ranking.exact else FAST_SPREAD,
             by_rows=True,
             graded=not shape.plain,
-            symmetric=shape.symmetric,
+            symmetric=shape.symmetric and not spaced,
             ordered=shape.ordered,
             fine=shape.fine,
             distanced=self.distanced,
+            spaced=spaced,
         )
         self.wanted = tuple(wanted)
-        self.by_gain = shape.plain and gains.levels.begin.size > 0
+        self.by_gain = shape.plain and not spaced and gains.levels.begin.size > 0
 
     def __call__(self, task: Task, scratch: Scratch, into: Into) -> None:
         coefficient, gradient, hessian = into
@@ -171,7 +184,7 @@ class ByDelta(PairEngine):
         fast, _, shift = objective.construction.formulas(objective.cost)
         floored = objective.construction.least > 0.0
         plain = not (self.weighted or self.tiered or self.distanced or floored)
-        delta = self.measure.pair_delta()
+        delta = objective.construction.pair_delta(self.measure)
         exact = ranking.exact or reach is not None or counted
         wanted = Wanted(
             sigma=objective.sigma,

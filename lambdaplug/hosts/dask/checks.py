@@ -12,7 +12,7 @@ from dask import delayed
 from ...errors import LambdaplugError
 from ...evaluation import Metric
 from ...measures import Measure
-from ...objectives import Objective
+from ...objectives import Objective, Preferences
 from ...objectives.base import MeasureObjective
 from ...queries import Column, Labels, group_sizes, vector
 from ...rows import one_a_query, sizes_of
@@ -196,6 +196,7 @@ class Columns:
         training: Examined,
         evals: Sequence[Examined],
     ) -> None:
+        _refuse_row_numbers(objective)
         ours = _columns(() if objective is None else objective.sources)
         theirs = _columns([source for metric in metrics for source in metric.sources])
         self._held = {one.name: client.persist(one.collection) for one in (*ours, *theirs)}  # parts alone hold nothing
@@ -237,6 +238,16 @@ class Columns:
                     f"{kind}: it is scaled by the highest label, and no worker sees all of them: some partitions go up to "
                     f"{min(tops):g}, others to {max(tops):g}. Say which it is: {told}."
                 )
+
+
+def _refuse_row_numbers(objective: Objective | None) -> None:
+    if isinstance(objective, Preferences):
+        raise LambdaplugError(
+            f"{objective!r}: its pairs are rows by number, and rows that are spread over workers have none. Train on one "
+            "machine; or turn what the pairs say into grades, as a Dask column: lp.LambdaRank('pairs', labels=column)."
+        )
+    for part in () if objective is None else objective.parts:
+        _refuse_row_numbers(part)
 
 
 def _columns(sources: Sequence[Labels]) -> list[Column]:
