@@ -34,7 +34,18 @@ from .measures import (
     Recall,
     Spearman,
 )
-from .objectives import FDSA, SPSA, Approx, Graded, LambdaRank, Mixture, Preferences, constructions, interpolate
+from .objectives import (
+    FDSA,
+    SPSA,
+    Approx,
+    Graded,
+    LambdaRank,
+    Mixture,
+    Preferences,
+    constructions,
+    interpolate,
+    objective,
+)
 from .schedules import cosine, exponential, guard, join, linear, on_plateau, step
 from .verification import verify
 from .version import __version__
@@ -98,6 +109,7 @@ __all__ = [
     "local_optimality",
     "match_table",
     "metric",
+    "objective",
     "on_plateau",
     "polish",
     "presets",

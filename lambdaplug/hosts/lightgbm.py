@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..kernels import openmp_team
-from ..objectives import Objective
+from ..objectives import Objective, as_objective
 from ..queries import Array, Queries
 from ..rows import one_a_query
 from ..training import Grown, Rows
@@ -157,12 +157,16 @@ HOST = LightGBM()
 
 
 class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
-    """``lightgbm.LGBMRanker`` with a lambdaplug objective: ``LGBMRanker(objective=lp.LambdaRank("map"))``.
+    """``lightgbm.LGBMRanker`` that takes a measure, ``LGBMRanker(objective="map")``, or any objective of lambdaplug.
 
-    Evaluates by the measure trained for, unless ``eval_metric`` or ``metric`` says otherwise.
+    A measure, by its text or as an object, means ``lp.objective(measure)``; LightGBM's own words (``"lambdarank"``,
+    ``"rank_xendcg"``) keep their meaning. Evaluates by the measure trained for, unless ``eval_metric`` or ``metric`` says
+    otherwise.
     """
 
     def _process_params(self, stage: str) -> dict[str, Any]:
+        if stage == "fit":
+            self._objective = as_objective(self._objective)
         # The parent wraps a callable so that it sees arrays; given the Dataset, the objective reads it once.
         parameters: dict[str, Any] = super()._process_params(stage)
         if stage == "fit" and isinstance(self._objective, Objective):
@@ -177,9 +181,10 @@ class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
     @functools.wraps(lgb.LGBMRanker.fit)
     def fit(self, *args: Any, **kwargs: Any) -> "LGBMRanker":
         given = by_name(lgb.LGBMRanker.fit, args, kwargs)
-        ours = isinstance(self.objective, Objective) and self.objective.target is not None
-        if ours and given.get("eval_metric") is None and not self._names_metric():
-            given["eval_metric"] = Metric([self.objective.target])
-        given["callbacks"] = with_callback(self.objective, given.get("callbacks"))
+        objective = as_objective(self.objective)
+        target = objective.target if isinstance(objective, Objective) else None
+        if target is not None and given.get("eval_metric") is None and not self._names_metric():
+            given["eval_metric"] = Metric([target])
+        given["callbacks"] = with_callback(objective, given.get("callbacks"))
         super().fit(**given)
         return self

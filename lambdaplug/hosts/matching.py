@@ -14,7 +14,8 @@ from ..comparison import Comparison, Row, compared, markdown_table, text_table
 from ..errors import LambdaplugError
 from ..evaluation import Metric, import_pandas, mean, per_query_values
 from ..measures import Measure, as_measures
-from ..objectives import LambdaRank
+from ..objectives import LambdaRank, Objective
+from ..objectives import objective as recommended
 from ..queries import Array, Queries
 
 __all__ = ["MatchTable", "match_table"]
@@ -123,14 +124,35 @@ def match_table(
     valid: Part | None = None,
     level: float = 0.95,
     progress: bool = True,
+    objective: Callable[[Measure], Objective] = recommended,
 ) -> MatchTable:
-    """Train ``lp.LambdaRank`` for each measure, test on each: does training for what you report pay on your data?
+    """Train for each measure, test on each: does training for what you report pay on your data?
 
-    ``train``, ``test`` and ``valid`` are RankingData or (X, labels, group); with ``valid`` each model has the trees that
-    are best there by its own measure, without it all ``rounds``. ``host`` is ``"lightgbm"`` or ``"xgboost"``, ``params``
-    its parameters (the floors on hessians are 0 unless given). The table has ``.values``, ``.p_values`` (each cell
-    against training for the measure tested), ``.effective_pairs`` (pairs that exert a force, the mean over five moments
-    of the training: few of them, little to learn from), ``.markdown()``, ``.frame()``, ``.plot()``, and prints.
+    Parameters
+    ----------
+    train, test, valid : RankingData or (X, labels, group)
+        With ``valid`` each model has the trees that are best there by its own measure, without it all ``rounds``.
+    measures : str, Measure or a sequence of them
+        What is trained for and tested.
+    host : str
+        ``"lightgbm"`` or ``"xgboost"``.
+    params : mapping, optional
+        The host's parameters.
+    rounds : int
+        How many trees at most.
+    level : float
+        Of the paired t-tests.
+    progress : bool
+        Whether to show a progress bar.
+    objective : callable
+        From a measure to what is trained for it: ``lp.objective``, or ``lp.LambdaRank`` for the paper's own.
+
+    Returns
+    -------
+    MatchTable
+        With ``.values``, ``.p_values`` (each cell against training for the measure tested), ``.effective_pairs`` (pairs
+        whose exchange changes the measure in the order reached, the mean over five moments of the training: few of them,
+        little to learn from), ``.markdown()``, ``.frame()``, ``.plot()``; it prints.
     """
     kinds = as_measures(measures)
     fit = {"lightgbm": _lightgbm, "xgboost": _xgboost}.get(host)
@@ -144,11 +166,10 @@ def match_table(
     pairs, trees = [], []
     with progress_bar(len(kinds), "training", progress) as tick:
         for kind in kinds:
-            objective = LambdaRank(kind)
-            predict, count = fit(objective, kind, (X, labels, group), valid, dict(params or {}), rounds)
+            predict, count = fit(objective(kind), kind, (X, labels, group), valid, dict(params or {}), rounds)
             values.append(per_query_values(kinds, tested, predict(X_test, count)))
             moments = [np.zeros(len(learned.labels)) if m == 0 else predict(X, m) for m in _moments(count)]
-            counts = [count_pairs(objective, scores, learned)[str(kind)].sum() for scores in moments]
+            counts = [count_pairs(LambdaRank(kind), scores, learned)[str(kind)].sum() for scores in moments]
             pairs.append(float(np.mean(counts)))
             trees.append(count)
             tick(1)
@@ -172,10 +193,10 @@ Predict: TypeAlias = Callable[[Any, int], Any]
 
 
 def _lightgbm(
-    objective: LambdaRank, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
+    objective: Objective, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
 ) -> tuple[Predict, int]:
     lgb = importlib.import_module("lightgbm")
-    own = {"metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 1e-12, **params, "objective": objective}
+    own = {"metric": "None", "verbose": -1, **params, "objective": objective}
     sets = [lgb.Dataset(X, labels, group=group) for X, labels, group in ([train] if valid is None else [train, valid])]
     watching: dict[str, Any] = {"valid_sets": [one.set_reference(sets[0]) for one in sets[1:]]}
     if valid is not None:
@@ -187,10 +208,10 @@ def _lightgbm(
 
 
 def _xgboost(
-    objective: LambdaRank, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
+    objective: Objective, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
 ) -> tuple[Predict, int]:
     xgb = importlib.import_module("xgboost")
-    own = {"disable_default_eval_metric": 1, "min_child_weight": 0, "lambda": 1e-3, "base_score": 0.0, **params}
+    own = {"disable_default_eval_metric": 1, "base_score": 0.0, **params}
     own["objective"] = "rank:ndcg"  # what a saved model says; the gradients are the objective's
 
     def matrix(X: Any, labels: Any = None, group: Any = None) -> Any:

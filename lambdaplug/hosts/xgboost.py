@@ -19,7 +19,8 @@ from ..data import whole_queries
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
 from ..kernels import openmp_team
-from ..objectives import Objective
+from ..measures import Measure
+from ..objectives import Objective, as_objective
 from ..queries import Array, Queries
 from ..rows import one_a_query, sizes_of
 from ..training import Grown
@@ -321,7 +322,7 @@ class _Plug(xgb.callback.TrainingCallback):  # type: ignore[misc]
 
 def plain_parameters(parameters: dict[str, Any], objective: object, metric: object) -> dict[str, Any]:
     """An estimator's parameters as XGBoost itself takes them."""
-    if isinstance(objective, Objective):
+    if isinstance(as_objective(objective), Objective):
         parameters["objective"] = "rank:ndcg"
         if metric is None:  # rank:ndcg's own metric wants whole labels up to 31, and is not asked for
             parameters.setdefault("disable_default_eval_metric", 1)
@@ -329,7 +330,10 @@ def plain_parameters(parameters: dict[str, Any], objective: object, metric: obje
 
 
 class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
-    """``xgboost.XGBRanker`` with a lambdaplug objective: ``XGBRanker(objective=lp.LambdaRank("map"))``.
+    """``xgboost.XGBRanker`` that takes a measure, ``XGBRanker(objective="map")``, or any objective of lambdaplug.
+
+    A measure, by its text or as an object, means ``lp.objective(measure)``; XGBoost's own words (``"rank:ndcg"``) keep
+    their meaning.
 
     ``eval_metric`` takes ``lp.metric(...)`` too, and is the measure trained for if left out. The parent allows neither,
     so during ``fit`` it sees ``rank:ndcg`` and no metric, and a callback hands ours to the Booster it trains.
@@ -341,7 +345,7 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
     eval_metric: Any
     callbacks: Any
 
-    def __init__(self, *, objective: str | Objective = "rank:ndcg", **kwargs: Any) -> None:
+    def __init__(self, *, objective: str | Measure | Objective = "rank:ndcg", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.objective: Any = objective
 
@@ -351,7 +355,8 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
     @functools.wraps(xgb.XGBRanker.fit)
     def fit(self, *args: Any, **kwargs: Any) -> "XGBRanker":
         given = _with_numbered_queries(by_name(xgb.XGBRanker.fit, args, kwargs))
-        objective, metric, callbacks = self.objective, self.eval_metric, self.callbacks
+        word, metric, callbacks = self.objective, self.eval_metric, self.callbacks
+        objective = as_objective(word)
         words, ours = metrics_of(objective, metric)
         if not isinstance(objective, Objective) and ours is None:
             super().fit(**given)
@@ -362,7 +367,7 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
             self.eval_metric = words
             super().fit(**given)
         finally:
-            self.objective, self.eval_metric, self.callbacks = objective, metric, callbacks
+            self.objective, self.eval_metric, self.callbacks = word, metric, callbacks
         return self
 
     def score(self, X: Any, y: Any) -> float:
@@ -438,7 +443,8 @@ def _with_numbered_queries(given: dict[str, Any]) -> dict[str, Any]:
 def metrics_of(objective: object, asked: Any) -> tuple[Any, Metric | None]:
     """Of an estimator's eval_metric, what is XGBoost's own, and ours: the measure trained for, if nothing was asked for."""
     if asked is None:
-        target = objective.target if isinstance(objective, Objective) else None
+        trained = as_objective(objective)
+        target = trained.target if isinstance(trained, Objective) else None
         return None, None if target is None else Metric([target])
     several = list(asked) if isinstance(asked, (list, tuple)) else [asked]
     ours = [one for one in several if isinstance(one, Metric)]

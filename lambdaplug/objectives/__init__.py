@@ -7,6 +7,7 @@ from .lambdarank import LambdaRank
 from .mixture import Graded, Mixture, interpolate
 from .perturbation import FDSA, SPSA
 from .preferences import Preferences
+from .recommended import as_objective, objective
 
 __all__ = [
     "FDSA",
@@ -17,6 +18,8 @@ __all__ = [
     "Mixture",
     "Objective",
     "Preferences",
+    "as_objective",
     "constructions",
     "interpolate",
+    "objective",
 ]

@@ -1,0 +1,93 @@
+"""The objective that we recommend for a measure: an ordinary composition of this package's parts."""
+
+import dataclasses
+import re
+from typing import Any
+
+from ..checking import is_number, shown
+from ..costs import RankNet
+from ..errors import LambdaplugError
+from ..measures import CNDCG, NDCG, Measure, as_measure
+from .base import Objective
+from .lambdarank import LambdaRank
+from .mixture import Mixture
+
+__all__ = ["as_objective", "objective"]
+
+# What recipes/tournament.py keeps: see recipes/README.md.
+NOISE = 0.5
+DISTANCE = 0.01  # the hosts' own
+
+
+def objective(
+    measure: str | Measure, *, support: str | Measure | None = "auto", share: float = 0.5, **options: Any
+) -> Objective:
+    """The objective that we recommend for a measure: name what you report, and train for it.
+
+    Half of it is smoothed lambdas for the measure itself, half the same for NDCG of the whole list. A measure that sees
+    little of a list (MRR, a cut-off), or only whether a document is relevant, leaves most pairs without a force; noise and
+    support give them one, and the support knows the grades. Both have the hosts' own normalisations, so that their
+    gradients and hessians are on the scale that the hosts' default parameters are made for. It prints as the parts it is
+    made of, and is no more than that.
+
+    Parameters
+    ----------
+    measure : str or Measure
+        What is to become better: ``"map"``, ``"mrr@10"``, ``lp.NDCG(k=10, gain="linear")``, ``lp.custom(...)``.
+    support : str or Measure or None
+        The measure of the other half. ``"auto"``: NDCG of the whole list, with the measure's own gains if it has any (of
+        CNDCG, the whole-list CNDCG). ``None``: no support.
+    share : float
+        The support's weight, from 0 to 1.
+    **options
+        Of :class:`LambdaRank`, for both parts: ``labels``, ``noise``, ``samples``, ``seed``, ``sigma``, ``normalize``, ...
+
+    Returns
+    -------
+    Objective
+        A :class:`Mixture`, or a :class:`LambdaRank` where the support is the measure itself.
+
+    Notes
+    -----
+    The default support reads labels as NDCG does: grades from 0 to 30 with gains 2^label - 1, also fractions such as click
+    rates. For larger numbers (counts, prices) say ``support="ndcg(gain='linear')"``. Documents without a label (NaN) are
+    in no pair. Which labels are relevant is the measure's to say: ``lp.MAP(relevant=2)``.
+
+    Examples
+    --------
+    >>> objective("map")
+    Mixture([(0.5, LambdaRank('map', cost=RankNet(distance=0.01), normalize='log', noise=0.5)), (0.5, LambdaRank('ndcg', cost=RankNet(distance=0.01), normalize='log', noise=0.5))])
+    >>> objective("ndcg")
+    LambdaRank('ndcg', cost=RankNet(distance=0.01), normalize='log', noise=0.5)
+    """
+    kind = as_measure(measure)
+    other = _whole_list(kind) if support == "auto" else None if support is None else as_measure(support)
+    if not is_number(share) or not 0.0 <= share <= 1.0:
+        raise LambdaplugError(f"share: expected a number from 0 to 1, the support's weight, got {shown(share)}.")
+    given = {"cost": RankNet(distance=DISTANCE), "normalize": "log", "noise": NOISE, **options}
+    own = LambdaRank(kind, **given)
+    if other is None or other == kind or share == 0.0:
+        return own
+    return Mixture([(1.0 - share, own), (float(share), LambdaRank(other, **given))])
+
+
+def _whole_list(kind: Measure) -> Measure:
+    """NDCG of the whole list, with the gains of this measure."""
+    if isinstance(kind, (CNDCG, NDCG)):
+        return dataclasses.replace(kind, k=None)
+    return NDCG(gain=getattr(kind, "gain", "exp2"))
+
+
+def as_objective(value: Any) -> Any:
+    """What a ranker is to train: for a measure or its text ``lp.objective`` of it, and everything else as it is.
+
+    A word that is no measure's is the booster's own; one that cannot be, as it has a cut-off or parameters, is refused.
+    """
+    if isinstance(value, str):
+        try:
+            return objective(as_measure(value))
+        except LambdaplugError:
+            if re.search(r"[@(]", value):
+                raise
+            return value
+    return objective(value) if isinstance(value, Measure) else value
