@@ -18,7 +18,20 @@ from .hosts.recorder import record
 from .hosts.stamping import stamp
 from .kernels import set_num_threads
 from .measures import CNDCG, DCG, ERR, MAP, MRR, NDCG, RBP, WTA, BPref, MeanNDCG, Pairs, Precision, Recall
-from .objectives import FDSA, SPSA, Approx, Graded, LambdaRank, Mixture, constructions, interpolate
+from .objectives import (
+    FDSA,
+    SPSA,
+    Approx,
+    Calibrated,
+    Graded,
+    LambdaRank,
+    ListMLE,
+    Mixture,
+    QueryRMSE,
+    QuerySoftmax,
+    constructions,
+    interpolate,
+)
 from .schedules import cosine, exponential, guard, join, linear, on_plateau, step
 from .verification import verify
 from .version import __version__
@@ -43,6 +56,7 @@ __all__ = [
     "WTA",
     "Approx",
     "BPref",
+    "Calibrated",
     "DaskLGBMRanker",
     "DaskXGBRanker",
     "Graded",
@@ -50,10 +64,13 @@ __all__ = [
     "LambdaRank",
     "LambdaplugError",
     "LambdaplugWarning",
+    "ListMLE",
     "MeanNDCG",
     "Mixture",
     "Pairs",
     "Precision",
+    "QueryRMSE",
+    "QuerySoftmax",
     "RankNet",
     "Recall",
     "Sigmoid",

@@ -8,6 +8,7 @@ from .compiling import Kernels, copied, foreign, inlinable, try_compiling
 from .drawing import label_hash_kernel, noise_kernel
 from .exact import exact_kernel
 from .finishing import finish_kernel, shape_kernel
+from .listwise import calibrated_kernel, list_mle_kernel, query_rmse_kernel, softmax_kernel
 from .measuring import expected_kernel, norm_kernel, sort_stretch, swap_kernel, tied_value_kernel, value_kernel
 from .parsing import LETOR_FAULTS, LETOR_QUERY, LETOR_WIDER, VALUE_BYTES, letor_kernel, powers_of_ten, text_kernel
 from .perturbing import NOISE, change, move_kernel, sign_kernel
@@ -68,6 +69,7 @@ __all__ = [
     "by_delta_kernel",
     "by_gain_kernel",
     "by_rank_kernel",
+    "calibrated_kernel",
     "change",
     "chunk_kernel",
     "copied",
@@ -84,6 +86,7 @@ __all__ = [
     "lambdarank_kernel",
     "letor_kernel",
     "level_kernel",
+    "list_mle_kernel",
     "move_kernel",
     "noise_kernel",
     "norm_kernel",
@@ -91,6 +94,7 @@ __all__ = [
     "place_kernel",
     "position_kernel",
     "powers_of_ten",
+    "query_rmse_kernel",
     "rank_kernel",
     "rank_pairs_kernel",
     "rows_of",
@@ -100,6 +104,7 @@ __all__ = [
     "shape_kernel",
     "sign_kernel",
     "smooth_kernel",
+    "softmax_kernel",
     "sort_kernel",
     "sort_stretch",
     "stage_by_gain_kernel",

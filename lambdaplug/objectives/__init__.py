@@ -4,7 +4,22 @@ from . import constructions
 from .approx import Approx
 from .base import Objective
 from .lambdarank import LambdaRank
+from .listwise import Calibrated, ListMLE, QueryRMSE, QuerySoftmax
 from .mixture import Graded, Mixture, interpolate
 from .perturbation import FDSA, SPSA
 
-__all__ = ["FDSA", "SPSA", "Approx", "Graded", "LambdaRank", "Mixture", "Objective", "constructions", "interpolate"]
+__all__ = [
+    "FDSA",
+    "SPSA",
+    "Approx",
+    "Calibrated",
+    "Graded",
+    "LambdaRank",
+    "ListMLE",
+    "Mixture",
+    "Objective",
+    "QueryRMSE",
+    "QuerySoftmax",
+    "constructions",
+    "interpolate",
+]
