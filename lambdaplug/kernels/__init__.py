@@ -4,8 +4,8 @@ from .builtin import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_ke
 from .by_delta import PairDelta, by_delta_kernel, delta_kernel
 from .by_gain import by_gain_kernel
 from .by_rank import by_rank_kernel, rows_of
-from .compiling import Kernels, copied, foreign, inlinable, try_compiling
-from .drawing import label_hash_kernel, noise_kernel
+from .compiling import LANES, Kernels, copied, foreign, inlinable, try_compiling
+from .drawing import label_hash_kernel, noise_kernel, order_kernel
 from .exact import exact_kernel
 from .finishing import finish_kernel, shape_kernel
 from .listwise import calibrated_kernel, list_mle_kernel, query_rmse_kernel, softmax_kernel
@@ -32,27 +32,42 @@ from .rows import (
     Prepared,
     Pull,
 )
+from .sampling import (
+    AVERAGE,
+    CASCADE,
+    LINEAR,
+    PLACKETT_LUCE_ROWS,
+    STOCHASTIC_RANK_ROWS,
+    plackett_luce_kernel,
+    stochastic_rank_kernel,
+)
 from .staging import FAST_SPREAD, Wanted, stage_by_gain_kernel, stage_by_rank_kernel
 from .threads import Team, get_num_threads, openmp_team, run_tasks, set_num_threads
 from .weighing import PairShape
 
 __all__ = [
+    "AVERAGE",
     "BY_GAIN",
     "BY_RANK",
+    "CASCADE",
     "COLUMN_BLOCK",
     "CUT",
     "FAST_SPREAD",
     "FEW_LEVELS",
     "FLOAT32_ROWS",
     "FLOAT64_ROWS",
+    "LANES",
     "LETOR_FAULTS",
     "LETOR_QUERY",
     "LETOR_WIDER",
+    "LINEAR",
     "MARK_ROWS",
     "NOISE",
     "PADDING",
     "PLACE_ROWS",
+    "PLACKETT_LUCE_ROWS",
     "POSITION_ROWS",
+    "STOCHASTIC_RANK_ROWS",
     "TABLE_SIZE",
     "VALUE_BYTES",
     "WIDE",
@@ -91,7 +106,9 @@ __all__ = [
     "noise_kernel",
     "norm_kernel",
     "openmp_team",
+    "order_kernel",
     "place_kernel",
+    "plackett_luce_kernel",
     "position_kernel",
     "powers_of_ten",
     "query_rmse_kernel",
@@ -109,6 +126,7 @@ __all__ = [
     "sort_stretch",
     "stage_by_gain_kernel",
     "stage_by_rank_kernel",
+    "stochastic_rank_kernel",
     "swap_kernel",
     "text_kernel",
     "tied_value_kernel",

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import bits_from_float32, compile_kernel, float32_from_bits, inlinable, line, load
+from .compiling import LANES, bits_from_float32, compile_kernel, float32_from_bits, inlinable, line, load, order_lanes
 
-__all__ = ["label_hash_kernel", "noise_kernel"]
+__all__ = ["label_hash_kernel", "noise_kernel", "order_kernel"]
 
 # Odd numbers without pattern: 2^32 over the golden ratio, and two that keep the uses of one hash apart.
 GOLDEN, SECOND = np.uint32(0x9E3779B9), np.uint32(0x632BE5AB)
@@ -97,6 +97,20 @@ def normal(u: Any) -> Any:
 VARIATES: dict[str, Callable[..., Any]] = {"logistic": logistic, "normal": normal}
 
 
+@inlinable
+def query_state(scores: Any, label_hash: Any, seed: int, sample: int) -> Any:
+    """What a query's draws start from: 32 bits of its scores, hashed already, its labels, the seed and the sample."""
+    training = mixed(np.uint32(seed) + mixed(np.uint32(seed >> 32) ^ mixed(np.uint32(sample) + SECOND)))
+    return mixed(scores ^ mixed(label_hash ^ training))
+
+
+@inlinable
+def uniform(state: Any, other: Any, r: int) -> Any:
+    """The draw of a query's document r, between 0 and 1 and never either; ``other`` is mixed(state + SECOND)."""
+    bits = mixed(mixed(np.uint32(r) * GOLDEN + state) ^ other)
+    return (np.float32(np.int32(bits >> np.uint32(9))) + HALF) * UNIT
+
+
 @functools.cache
 def label_hash_kernel() -> Callable[..., None]:
     """``kernel(labels, offsets, out)``: 32 bits of each query's labels."""
@@ -111,21 +125,97 @@ def label_hash_kernel() -> Callable[..., None]:
 
 @functools.cache
 def noise_kernel(kind: str) -> Callable[..., None]:
-    """``kernel(scores, label_hash, seed, sample, noise, offsets, first, last, noisy)``: scores plus noise times a variate."""
+    """``kernel(scores, (label_hash, seed, sample, noise), offsets, first, last, noisy)``: scores plus noise times a variate."""
     variate = VARIATES[kind]
 
     def kernel(scores: Any, draw: tuple[Any, int, int, float], offsets: Any, first: int, last: int, noisy: Any) -> None:
         label_hash, seed, sample, noise = draw
-        training = mixed(np.uint32(seed) + mixed(np.uint32(seed >> 32) ^ mixed(np.uint32(sample) + SECOND)))
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
             own, to = line(scores, 0, start, n), line(noisy, 0, start, n)
-            state = mixed(hashed(own) ^ mixed(label_hash[query] ^ training))
+            state = query_state(hashed(own), label_hash[query], seed, sample)
             other = mixed(state + SECOND)
             for r in range(n):
-                bits = mixed(mixed(np.uint32(r) * GOLDEN + state) ^ other)
-                u = (np.float32(np.int32(bits >> np.uint32(9))) + HALF) * UNIT  # never 0 or 1
-                to[r] = load(own, r) + noise * variate(u)
+                to[r] = load(own, r) + noise * variate(uniform(state, other, r))
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
+
+
+LOWEST, REACH = 17.0, 20.0  # log(-log(u)) is above -LOWEST and below REACH - LOWEST for every u that is drawn
+
+
+@functools.cache
+def order_kernel() -> Callable[..., None]:
+    """``kernel(scores, (label_hash, seed, sample), (offsets, first, last), (depth, draws, keys), orders)``.
+
+    LANES rankings of each query by the Plackett-Luce model of its scores: in the order of score plus Gumbel noise, of the
+    samples ``sample`` and the next ones. ``orders[lane]`` are the documents by rank, the first query's at index 0.
+
+    A key is a document's place on the scale of noisy scores, from the top, above its number in the query; keys of all
+    lanes are sorted side by side by Batcher's merge exchange (Knuth, 5.2.2 M), whose comparisons are the same whatever
+    the keys. ``depth`` (float32) and ``draws`` (int32) are scratch as long as the longest query, ``keys`` LANES times that.
+    """
+
+    def kernel(scores: Any, draw: Any, lists: Any, room: Any, orders: Any) -> None:
+        label_hash, seed, sample = draw
+        offsets, first, last = lists
+        depth, draws, keys = room
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            own = line(scores, 0, start, n)
+            top, bottom = -np.inf, np.inf
+            for r in range(n):
+                score = load(own, r)
+                top = score if score > top else top
+                bottom = score if score < bottom else bottom
+            scale = 1.0 / (top - bottom + REACH)
+            for r in range(n):
+                depth[r] = (top - load(own, r)) * scale
+            bits = 0
+            while n > 1 << bits:
+                bits += 1
+            shift, most = np.int32(bits), np.int32((1 << (31 - bits)) - 1)
+            cells, per_unit = np.float32(1 << (31 - bits)), np.float32(scale)
+            scores_hash = hashed(own)
+            for lane in range(LANES):
+                state = query_state(scores_hash, label_hash[query], seed, sample + lane)
+                other = mixed(state + SECOND)
+                for r in range(n):
+                    noise = logarithm(-logarithm(uniform(state, other, r))) + np.float32(LOWEST)
+                    cell = np.int32((depth[r] + noise * per_unit) * cells)
+                    draws[r] = ((cell if cell < most else most) << shift) | np.int32(r)
+                for r in range(n):
+                    keys[r * LANES + lane] = draws[r]
+            sort_lanes(keys, n)
+            low, mask = start - offsets[first], np.int32((1 << bits) - 1)
+            for lane in range(LANES):
+                ranked = line(orders, lane, low, n)
+                for r in range(n):
+                    ranked[r] = keys[r * LANES + lane] & mask
+
+    return compile_kernel(kernel, fastmath={"nsz", "contract"})
+
+
+@inlinable
+def sort_lanes(keys: Any, n: int) -> None:
+    """Sort n rows of LANES keys, each lane by itself."""
+    half = 1
+    while 2 * half < n:
+        half += half
+    p = half if n > 1 else 0
+    while p > 0:
+        q, r, d = half, 0, p
+        while True:
+            if p == 1:  # a quarter of all passes, in half the time
+                for i in range(r, n - d, 2):
+                    order_lanes(keys, i * LANES, (i + d) * LANES)
+            else:
+                for begin in range(r, n - d, p + p):
+                    for i in range(begin, min(begin + p, n - d)):
+                        order_lanes(keys, i * LANES, (i + d) * LANES)
+            if q == p:
+                break
+            d, q, r = q - p, q // 2, p
+        p //= 2

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, line
+from .compiling import compile_kernel, inlinable, line
 
 __all__ = ["calibrated_kernel", "list_mle_kernel", "query_rmse_kernel", "softmax_kernel"]
 
@@ -132,6 +132,14 @@ def list_mle_kernel() -> Callable[..., None]:
     return compile_kernel(kernel)
 
 
+@inlinable
+def relative(score: float, small: float, least: float) -> float:
+    """exp(min(score, 0) - least), given small = exp(-|score|)."""
+    if least < 0.0:
+        return float(np.exp(min(score, 0.0) - least))
+    return 1.0 if score > 0.0 else small
+
+
 @functools.cache
 def calibrated_kernel() -> Callable[..., None]:
     """``kernel(scores, target, weight, share, (offsets, first, last), (coefficient, gradient, hessian))``.
@@ -154,8 +162,8 @@ def calibrated_kernel() -> Callable[..., None]:
             for row in range(start, stop):
                 if not np.isnan(target[row]):
                     w = weight[row] if weight.size > 0 else 1.0
-                    s = scores[row]
-                    total += w * np.exp(min(s, 0.0) - least) / (1.0 + np.exp(-abs(s)))
+                    small = np.exp(-abs(scores[row]))
+                    total += w * relative(scores[row], small, least) / (1.0 + small)
                     targets += w * target[row]
             listed = targets > 0.0 and total > 0.0
             for row in range(start, stop):
@@ -168,7 +176,7 @@ def calibrated_kernel() -> Callable[..., None]:
                     slope = (1.0 - share) * w * (q - target[row])
                     bend = (1.0 - share) * w * q * rest
                     if listed:
-                        mine = w * np.exp(min(s, 0.0) - least) / ((1.0 + small) * total)
+                        mine = w * relative(s, small, least) / ((1.0 + small) * total)
                         wanted = w * target[row] / targets
                         slope += share * rest * (mine - wanted)
                         bend += share * rest * (q * wanted + rest * mine)

@@ -7,6 +7,7 @@ from .lambdarank import LambdaRank
 from .listwise import Calibrated, ListMLE, QueryRMSE, QuerySoftmax
 from .mixture import Graded, Mixture, interpolate
 from .perturbation import FDSA, SPSA
+from .sampled import PLRank, StochasticRank
 
 __all__ = [
     "FDSA",
@@ -18,8 +19,10 @@ __all__ = [
     "ListMLE",
     "Mixture",
     "Objective",
+    "PLRank",
     "QueryRMSE",
     "QuerySoftmax",
+    "StochasticRank",
     "constructions",
     "interpolate",
 ]

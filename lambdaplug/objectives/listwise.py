@@ -8,7 +8,7 @@ import numpy.typing as npt
 from ..checking import integer, positive
 from ..errors import LambdaplugError
 from ..kernels import calibrated_kernel, list_mle_kernel, query_rmse_kernel, softmax_kernel
-from ..queries import Array, Labels, Queries, Task, as_labels, refuse_score
+from ..queries import Array, Labels, Queries, Task, as_labels
 from ..rows import differing, ideal_order
 from ..schedules import Guard, Moment, Number, OnPlateau, check, constant, is_constant
 from .base import EMPTY, Into, Objective, Ranking, Scratch, require_order
@@ -57,9 +57,7 @@ class ListObjective(Objective):
 
     def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
         queries = ranking.queries
-        region = slice(int(queries.offsets[task.first]), int(queries.offsets[task.last]))
-        if not np.isfinite(ranking.scores[region]).all():
-            refuse_score(ranking.scores, region.start + int(np.argmin(np.isfinite(ranking.scores[region]))))
+        ranking.require_finite(task)
         weight = EMPTY if queries.document_weight is None else queries.document_weight
         lists = queries.offsets, task.first, task.last
         self.add(queries, (ranking.scores, self.targets(queries), weight), lists, scratch, into)
