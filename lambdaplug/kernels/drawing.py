@@ -62,6 +62,22 @@ def logarithm(x: Any) -> Any:
     return f + (p * f * square - HALF * square) + power * LN_2
 
 
+NARROW = 60.0  # exp of scores this far apart, times any draw, is a normal float32
+LOG2_E, LN_2_HIGH, LN_2_LOW = 1.4426950408889634, 0.693147180369123816490, 1.90821492927058770002e-10
+
+
+@inlinable
+def precise_exponential(x: float) -> Any:
+    """exp(x) for |x| <= NARROW to the last digits of a float64, without a call, so that loops are vectorised."""
+    power = np.floor(x * LOG2_E + 0.5)
+    r = (x - power * LN_2_HIGH) - power * LN_2_LOW
+    series = 1 / 3628800 + r * (1 / 39916800 + r * (1 / 479001600 + r / 6227020800))
+    series = 1 / 720 + r * (1 / 5040 + r * (1 / 40320 + r * (1 / 362880 + r * series)))
+    series = 1 / 6 + r * (1 / 24 + r * (1 / 120 + r * series))
+    scale = float32_from_bits(np.int32((np.int32(power) + np.int32(127)) << np.int32(23)))
+    return (1.0 + (r + r * r * (0.5 + r * series))) * np.float64(scale)
+
+
 @inlinable
 def logistic(u: Any) -> Any:
     """The logistic variate at this quantile."""
@@ -143,53 +159,92 @@ def noise_kernel(kind: str) -> Callable[..., None]:
 
 
 LOWEST, REACH = 17.0, 20.0  # log(-log(u)) is above -LOWEST and below REACH - LOWEST for every u that is drawn
+SHORT = 4096  # documents whose numbers leave a float32 half of its digits
+
+
+@inlinable
+def draw_times(rates: Any, state: Any, other: Any, draws: Any) -> None:
+    """-log(u) exp(-score), whose order is that of score plus Gumbel noise: a positive float32's bits are in its order."""
+    mask = low_bits(len(draws))
+    for r in range(len(draws)):
+        time = -logarithm(uniform(state, other, r)) * rates[r]
+        draws[r] = (bits_from_float32(time) & ~mask) | np.int32(r)
+
+
+@inlinable
+def draw_depths(depths: Any, scale: float, state: Any, other: Any, draws: Any) -> None:
+    """The same by the logarithms, on a scale from 0 to 1: for scores of any spread, and for long lists."""
+    mask = low_bits(len(draws))
+    cells, per_unit = np.float32(2.0**31), np.float32(scale)
+    for r in range(len(draws)):
+        noise = logarithm(-logarithm(uniform(state, other, r))) + np.float32(LOWEST)
+        place = (depths[r] + noise * per_unit) * cells
+        cell = np.int32(place if place < LAST_CELL else LAST_CELL)
+        draws[r] = (cell & ~mask) | np.int32(r)
+
+
+@inlinable
+def low_bits(n: int) -> Any:
+    """As many ones as numbers below n need."""
+    mask = 0
+    while mask < n - 1:
+        mask += mask + 1
+    return np.int32(mask)
+
+
+LAST_CELL = np.float32(2.0**31 - 128.0)  # the largest float32 that is an int32
 
 
 @functools.cache
 def order_kernel() -> Callable[..., None]:
-    """``kernel(scores, (label_hash, seed, sample), (offsets, first, last), (depth, draws, keys), orders)``.
+    """``kernel(scores, (label_hash, seed, sample), (offsets, first, last), (depths, draws, keys), orders)``.
 
     LANES rankings of each query by the Plackett-Luce model of its scores: in the order of score plus Gumbel noise, of the
     samples ``sample`` and the next ones. ``orders[lane]`` are the documents by rank, the first query's at index 0.
 
-    A key is a document's place on the scale of noisy scores, from the top, above its number in the query; keys of all
-    lanes are sorted side by side by Batcher's merge exchange (Knuth, 5.2.2 M), whose comparisons are the same whatever
-    the keys. ``depth`` (float32) and ``draws`` (int32) are scratch as long as the longest query, ``keys`` LANES times that.
+    A key is how far down the noisy score is, with the document's number in the query in place of its last digits. Keys
+    of all lanes are sorted side by side by Batcher's merge exchange (Knuth, 5.2.2 M), whose comparisons are the same
+    whatever the keys. ``depths`` (float32) and ``draws`` (int32) are scratch as long as the longest query, ``keys`` LANES
+    times that.
     """
 
     def kernel(scores: Any, draw: Any, lists: Any, room: Any, orders: Any) -> None:
         label_hash, seed, sample = draw
         offsets, first, last = lists
-        depth, draws, keys = room
+        depths, draws, keys = room
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
-            own = line(scores, 0, start, n)
-            top, bottom = -np.inf, np.inf
+            if n == 0:
+                continue
+            own, depth, drawn = line(scores, 0, start, n), line(depths, 0, 0, n), line(draws, 0, 0, n)
+            any_score = load(own, 0)
+            far = n > SHORT
             for r in range(n):
-                score = load(own, r)
-                top = score if score > top else top
-                bottom = score if score < bottom else bottom
-            scale = 1.0 / (top - bottom + REACH)
-            for r in range(n):
-                depth[r] = (top - load(own, r)) * scale
-            bits = 0
-            while n > 1 << bits:
-                bits += 1
-            shift, most = np.int32(bits), np.int32((1 << (31 - bits)) - 1)
-            cells, per_unit = np.float32(1 << (31 - bits)), np.float32(scale)
+                far += not abs(load(own, r) - any_score) <= NARROW
+            scale = 0.0
+            if far == 0:
+                for r in range(n):
+                    depth[r] = precise_exponential(any_score - load(own, r))
+            else:
+                top, bottom = -np.inf, np.inf
+                for r in range(n):
+                    top, bottom = max(top, load(own, r)), min(bottom, load(own, r))
+                scale = 1.0 / (top - bottom + REACH)
+                for r in range(n):
+                    depth[r] = (top - load(own, r)) * scale
             scores_hash = hashed(own)
             for lane in range(LANES):
                 state = query_state(scores_hash, label_hash[query], seed, sample + lane)
                 other = mixed(state + SECOND)
+                if far == 0:
+                    draw_times(depth, state, other, drawn)
+                else:
+                    draw_depths(depth, scale, state, other, drawn)
                 for r in range(n):
-                    noise = logarithm(-logarithm(uniform(state, other, r))) + np.float32(LOWEST)
-                    cell = np.int32((depth[r] + noise * per_unit) * cells)
-                    draws[r] = ((cell if cell < most else most) << shift) | np.int32(r)
-                for r in range(n):
-                    keys[r * LANES + lane] = draws[r]
+                    keys[r * LANES + lane] = drawn[r]
             sort_lanes(keys, n)
-            low, mask = start - offsets[first], np.int32((1 << bits) - 1)
+            low, mask = start - offsets[first], low_bits(n)
             for lane in range(LANES):
                 ranked = line(orders, lane, low, n)
                 for r in range(n):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .compiling import REDUCE, compile_kernel, float32_from_bits, inlinable, line, load, reducible
+from .drawing import LOG2_E, NARROW, precise_exponential
 from .rows import PADDING
 
 __all__ = [
@@ -21,20 +22,6 @@ __all__ = [
 
 POWER, TOTAL, SHARE, REST = range(4)  # scratch; the last three by rank
 PLACKETT_LUCE_ROWS = 4
-NARROW = 80.0  # a spread of scores up to which 2^(score - highest) is a normal float32
-LOG2_E, LN_2_HIGH, LN_2_LOW = 1.4426950408889634, 0.693147180369123816490, 1.90821492927058770002e-10
-
-
-@inlinable
-def precise_exponential(x: float) -> Any:
-    """exp(x) for -NARROW <= x <= 0 to the last digits of a float64, without a call, so that loops are vectorised."""
-    power = np.floor(x * LOG2_E + 0.5)
-    r = (x - power * LN_2_HIGH) - power * LN_2_LOW
-    series = 1 / 3628800 + r * (1 / 39916800 + r * (1 / 479001600 + r / 6227020800))
-    series = 1 / 720 + r * (1 / 5040 + r * (1 / 40320 + r * (1 / 362880 + r * series)))
-    series = 1 / 6 + r * (1 / 24 + r * (1 / 120 + r * series))
-    scale = float32_from_bits(np.int32((np.int32(power) + np.int32(127)) << np.int32(23)))
-    return (1.0 + (r + r * r * (0.5 + r * series))) * np.float64(scale)
 
 
 @inlinable
@@ -111,21 +98,19 @@ def plackett_luce_kernel() -> Callable[..., None]:
             to_gradient, to_hessian = line(gradient, 0, low, n), line(hessian, 0, low, n)
             power, total = line(room, POWER, 0, n), line(room, TOTAL, 0, n)
             share, rest = line(room, SHARE, 0, n), line(room, REST, 0, n + 1)
-            top, bottom = -np.inf, np.inf
+            any_score = load(own, 0)
+            far = 0
             for r in range(n):
-                score = load(own, r)
-                top = score if score > top else top
-                bottom = score if score < bottom else bottom
-            narrow = top - bottom <= NARROW
-            for r in range(n if narrow else 0):
-                power[r] = precise_exponential(load(own, r) - top)
+                far += not abs(load(own, r) - any_score) <= NARROW
+            for r in range(n if far == 0 else 0):
+                power[r] = precise_exponential(load(own, r) - any_score)
             for lane in range(len(weights)):
                 unit = coefficient * norm[query] * weights[lane]
                 if unit == 0.0:
                     continue
                 order = line(orders, lane, low, n)
                 rest[m] = 0.0
-                if narrow:
+                if far == 0:
                     shares(power, order, worth, discount, m, total, share, rest)
                 else:
                     wide_shares(own, order, worth, discount, m, total, share, rest)
