@@ -316,11 +316,11 @@ def order_lanes(_typing_context: Any, array: Any, a: Any, b: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         struct = context.make_array(signature.args[0])(context, builder, arguments[0])
         vector = ir.VectorType(ir.IntType(32), LANES).as_pointer()
-        places = [builder.bitcast(builder.gep(struct.data, [at], inbounds=True), vector) for at in arguments[1:]]
-        upper, lower = (builder.load(place, align=4) for place in places)
+        pointers = [builder.bitcast(builder.gep(struct.data, [at], inbounds=True), vector) for at in arguments[1:]]
+        upper, lower = (builder.load(pointer, align=4) for pointer in pointers)
         less = builder.icmp_signed("<", upper, lower)
-        builder.store(builder.select(less, upper, lower), places[0], align=4)
-        builder.store(builder.select(less, lower, upper), places[1], align=4)
+        builder.store(builder.select(less, upper, lower), pointers[0], align=4)
+        builder.store(builder.select(less, lower, upper), pointers[1], align=4)
         return context.get_dummy_value()
 
     if not (isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C" and array.dtype == types.int32):
