@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,17 @@ from .kernels import Team, count_kernel, rank_kernel, run_tasks, top_kernel
 from .rows import levels, row_order
 from .values import Value
 
-__all__ = ["FROM_IDS", "Column", "Labels", "Queries", "Task", "as_labels", "check_rows", "group_sizes"]
+__all__ = [
+    "FROM_IDS",
+    "Column",
+    "Labels",
+    "Queries",
+    "Task",
+    "as_labels",
+    "check_rows",
+    "group_sizes",
+    "refuse_score",
+]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -319,10 +329,15 @@ class Queries:
         else:
             row = rank_kernel()(scores, *lists, keys, documents)
         if row >= 0:
-            raise LambdaplugError(
-                f"scores: expected finite numbers, got {scores[row]} in row {row}. "
-                "A booster that diverged gives such scores: lower learning_rate, or raise lambda_l2 / lambda."
-            )
+            refuse_score(scores, row)
+
+
+def refuse_score(scores: Array, row: int) -> NoReturn:
+    """Say that this row's score is not finite."""
+    raise LambdaplugError(
+        f"scores: expected finite numbers, got {scores[row]} in row {row}. "
+        "A booster that diverged gives such scores: lower learning_rate, or raise lambda_l2 / lambda."
+    )
 
 
 def vector(values: npt.ArrayLike, name: str) -> Array:

@@ -47,7 +47,17 @@ CPU_TIME = "--cpu-time" in sys.argv
 CLOCK = thread_time if CPU_TIME else perf_counter
 THREADS = (1, 2) if CORES > 1 and not CPU_TIME else (1,)
 CATBOOST = importlib.util.find_spec("catboost") is not None
-MEASURE_GOALS = {"err": 3, "bpref": 3, "mrr": 1, "wta": 1, "p": 1, "recall": 1, "hit": 1, "approx": 4}  # all others: 2
+MEASURE_GOALS = {"err": 3, "bpref": 3, "mrr": 1, "wta": 1, "p": 1, "recall": 1, "hit": 1}  # all others: 2
+OBJECTIVE_GOALS = {  # None: no goal, the figure alone
+    lp.Approx("ndcg"): 4,
+    lp.PLRank("ndcg", samples=8): 3,
+    lp.StochasticRank("ndcg"): None,
+    lp.StochasticRank("ndcg@10"): None,
+    lp.QueryRMSE(): 1,
+    lp.QuerySoftmax(): 1,
+    lp.ListMLE(): None,
+    lp.Calibrated(max_label=4): None,
+}
 
 # How much of everything; the goals are meant for the first.
 FULL = {"queries": 2000, "documents": 120, "blocks": 4, "rounds": 6, "repeats": 8, "starts": 3}
@@ -428,19 +438,22 @@ def start(size):
 
 
 def measures(size):
-    """every registered measure, and ApproxNDCG / whole-list NDCG, one thread"""
+    """every registered measure, and objectives without pairs / whole-list NDCG, one thread"""
     X, labels, *others = one_feature(size["queries"], size["documents"])
-    names, runs = {}, {}
+    goals, runs = {}, {}
     for name, kind in registered().items():
         try:
-            names[name] = kind()
+            measure = kind()
         except lp.LambdaplugError:
-            names[name] = kind(k=10)  # it needs a cut-off
-        runs[name] = calls(lp.LambdaRank(names[name]), X, labels / 4 if name == "cndcg" else labels, *others)
-    names["approx"], runs["approx"] = "Approx('ndcg')", calls(lp.Approx("ndcg"), X, labels, *others)
+            measure = kind(k=10)  # it needs a cut-off
+        goals[str(measure)] = MEASURE_GOALS.get(name, 2)
+        given = labels / 4 if name == "cndcg" else labels
+        runs[str(measure)] = calls(lp.LambdaRank(measure), X, given, *others)
+    for objective, goal in OBJECTIVE_GOALS.items():
+        goals[repr(objective)], runs[repr(objective)] = goal, calls(objective, X, labels, *others)
     best = race(runs, 2 * size["repeats"], "measures")
     ndcg = best.pop("ndcg")
-    return [ratio(f"{names[name]} / ndcg", time, ndcg, MEASURE_GOALS.get(name, 2)) for name, time in best.items()]
+    return [ratio(f"{name} / ndcg", time, ndcg, goals[name]) for name, time in best.items()]
 
 
 def tools(size):

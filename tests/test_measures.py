@@ -148,7 +148,7 @@ def test_spearman_is_the_rank_correlation():
 @pytest.mark.parametrize("host", ["lightgbm", "xgboost"])
 def test_the_new_measures_train(host, measure):
     data = lp.data.cubic(queries=60, documents=12, features=6)
-    labels = np.minimum(data.labels, 1) if measure == "hit@3" else data.labels
+    labels = (data.labels >= 4).astype(float) if measure == "hit@3" else data.labels  # few are relevant
     objective = lp.LambdaRank(measure)
     if host == "lightgbm":
         train = lgb.Dataset(data.X, labels, group=data.group)

@@ -151,7 +151,22 @@ def presets(_):
     ]
 
 
-FAMILIES = [lambdarank, constructed, mixed, smooth, presets]
+def listed(_):
+    return [
+        lp.PLRank("ndcg"),
+        lp.PLRank("p@2", samples=3, hessian="constant"),
+        lp.StochasticRank("map"),
+        lp.StochasticRank("err@3", sigma=1e-3, mu=1.0),
+        lp.StochasticRank("ndcg", sigma=lp.cosine(10.0, 0.1, 4), normalize="std"),
+        lp.QueryRMSE(),
+        lp.QuerySoftmax(),
+        lp.QuerySoftmax("share"),
+        lp.ListMLE(k=2),
+        lp.Calibrated(0.9, max_label=30),
+    ]
+
+
+FAMILIES = [lambdarank, constructed, mixed, smooth, listed, presets]
 
 LIGHTGBM = {
     "learning_rate": [1.0, 1e3],

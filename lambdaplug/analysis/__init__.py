@@ -1,5 +1,7 @@
 """What an objective does to a ranking, and where a model stands under a measure, in numbers and plots."""
 
+from .calibration import Calibration as Calibration
+from .calibration import calibration as calibration
 from .curves import Curves as Curves
 from .difference import Difference as Difference
 from .difference import PairDifference as PairDifference

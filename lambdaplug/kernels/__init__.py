@@ -5,10 +5,11 @@ from .by_delta import PairDelta, by_delta_kernel, delta_kernel
 from .by_gain import by_gain_kernel
 from .by_rank import by_rank_kernel, rows_of
 from .choosing import CHOICES, choose_kernel
-from .compiling import Kernels, copied, foreign, inlinable, try_compiling
-from .drawing import label_hash_kernel, noise_kernel, sign_kernel
+from .compiling import LANES, Kernels, copied, foreign, inlinable, try_compiling
+from .drawing import label_hash_kernel, noise_kernel, order_kernel, sign_kernel
 from .exact import exact_kernel
 from .finishing import finish_kernel, shape_kernel
+from .listwise import calibrated_kernel, list_mle_kernel, query_rmse_kernel, softmax_kernel
 from .measuring import expected_kernel, norm_kernel, sort_stretch, swap_kernel, tied_value_kernel, value_kernel
 from .parsing import LETOR_FAULTS, LETOR_QUERY, LETOR_WIDER, letor_kernel, powers_of_ten
 from .perturbing import NOISE, change, move_kernel
@@ -33,13 +34,24 @@ from .rows import (
     Prepared,
     Pull,
 )
+from .sampling import (
+    AVERAGE,
+    CASCADE,
+    LINEAR,
+    PLACKETT_LUCE_ROWS,
+    STOCHASTIC_RANK_ROWS,
+    plackett_luce_kernel,
+    stochastic_rank_kernel,
+)
 from .staging import FAST_SPREAD, Wanted, stage_by_gain_kernel, stage_by_rank_kernel
 from .threads import Team, get_num_threads, openmp_team, run_tasks, set_num_threads
 from .weighing import PairShape
 
 __all__ = [
+    "AVERAGE",
     "BY_GAIN",
     "BY_RANK",
+    "CASCADE",
     "CHOICES",
     "COLUMN_BLOCK",
     "CUT",
@@ -47,14 +59,18 @@ __all__ = [
     "FEW_LEVELS",
     "FLOAT32_ROWS",
     "FLOAT64_ROWS",
+    "LANES",
     "LETOR_FAULTS",
     "LETOR_QUERY",
     "LETOR_WIDER",
+    "LINEAR",
     "MARK_ROWS",
     "NOISE",
     "PADDING",
     "PLACE_ROWS",
+    "PLACKETT_LUCE_ROWS",
     "POSITION_ROWS",
+    "STOCHASTIC_RANK_ROWS",
     "TABLE_SIZE",
     "WIDE",
     "Documents",
@@ -71,6 +87,7 @@ __all__ = [
     "by_delta_kernel",
     "by_gain_kernel",
     "by_rank_kernel",
+    "calibrated_kernel",
     "change",
     "choose_kernel",
     "chunk_kernel",
@@ -90,13 +107,17 @@ __all__ = [
     "lambdarank_kernel",
     "letor_kernel",
     "level_kernel",
+    "list_mle_kernel",
     "move_kernel",
     "noise_kernel",
     "norm_kernel",
     "openmp_team",
+    "order_kernel",
     "place_kernel",
+    "plackett_luce_kernel",
     "position_kernel",
     "powers_of_ten",
+    "query_rmse_kernel",
     "rank_kernel",
     "rank_pairs_kernel",
     "rows_of",
@@ -106,10 +127,12 @@ __all__ = [
     "shape_kernel",
     "sign_kernel",
     "smooth_kernel",
+    "softmax_kernel",
     "sort_kernel",
     "sort_stretch",
     "stage_by_gain_kernel",
     "stage_by_rank_kernel",
+    "stochastic_rank_kernel",
     "swap_kernel",
     "tied_value_kernel",
     "top_kernel",

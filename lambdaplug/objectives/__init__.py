@@ -4,20 +4,28 @@ from . import constructions
 from .approx import Approx
 from .base import Objective
 from .lambdarank import LambdaRank
+from .listwise import Calibrated, ListMLE, QueryRMSE, QuerySoftmax
 from .mixture import Graded, Mixture, interpolate
 from .perturbation import FDSA, SPSA
 from .preferences import Preferences
 from .recommended import as_objective, objective
+from .sampled import PLRank, StochasticRank
 
 __all__ = [
     "FDSA",
     "SPSA",
     "Approx",
+    "Calibrated",
     "Graded",
     "LambdaRank",
+    "ListMLE",
     "Mixture",
     "Objective",
+    "PLRank",
     "Preferences",
+    "QueryRMSE",
+    "QuerySoftmax",
+    "StochasticRank",
     "as_objective",
     "constructions",
     "interpolate",

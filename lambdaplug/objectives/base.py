@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import Team, finish_kernel, get_num_threads, run_tasks, shape_kernel
 from ..measures import Measure, Prepared
-from ..queries import Array, Labels, Queries, Task, vector
+from ..queries import Array, Labels, Queries, Task, refuse_score, vector
 from ..rows import differing
 from ..schedules import Guard, Memory, Moment, Number, OnPlateau, is_constant
 from ..training import Rows, read
@@ -134,6 +134,13 @@ class Ranking:
     def placed(self) -> Array:
         """The scores that the orders are by."""
         return self.scores if self.noisy is None else self.noisy
+
+    def require_finite(self, task: Task) -> None:
+        """Refuse scores that are not, for objectives that rank nothing: a ranking would have noticed."""
+        start, stop = self.queries.offsets[[task.first, task.last]].tolist()
+        finite = np.isfinite(self.scores[start:stop])
+        if not finite.all():
+            refuse_score(self.scores, start + int(np.argmin(finite)))
 
     def engine(self, objective: object, tier: Array, make: Callable[[], T]) -> T:
         """What this objective does with each task, worked out for the first of them."""

@@ -16,7 +16,7 @@ scores move. Where nothing moves, they are repeated.
 """
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +24,14 @@ import numpy.typing as npt
 from ..checking import integer
 from ..errors import LambdaplugError
 from ..kernels import label_hash_kernel, noise_kernel
-from ..queries import COUNTED, Labels, Queries, Task
+from ..queries import COUNTED, Array, Labels, Queries, Task
 from ..schedules import Number, OnPlateau, check
 from .base import Ranking, Scratch
 
 if TYPE_CHECKING:
     from .lambdarank import LambdaRank
 
-__all__ = ["check_noise", "label_hash", "noisy_ranking"]
+__all__ = ["check_noise", "label_hash", "noisy_order", "noisy_ranking"]
 
 
 def check_noise(noise: object, samples: object, kind: object, neighbours: object, seed: object) -> Number:
@@ -47,33 +47,53 @@ def check_noise(noise: object, samples: object, kind: object, neighbours: object
     return check(noise, "noise", "lp.cosine(1.0, 0.1, 200)")
 
 
-def noisy_ranking(objective: "LambdaRank", ranking: Ranking, task: Task, scratch: Scratch, sample: int) -> Ranking:
-    """The task's queries in the order of noisy scores, with the scores as they are. Good until the thread's next one."""
+def noisy_order(
+    ranking: Ranking,
+    task: Task,
+    scratch: Scratch,
+    draw: tuple[npt.NDArray[np.uint32], int, int, float],
+    kind: str,
+    cutoff: int | None,
+    lower: Array | None = None,
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The task's noisy scores, less ``lower``, and their order, as tables of one row. Good until the thread's next ones.
+
+    ``draw``: hashes of the labels, seed, sample and noise. ``cutoff``: how many ranks are needed; None = all.
+    """
     queries = ranking.queries
     rows, offsets = len(queries.labels), queries.offsets
     # As long as the data set, as orders are; only a thread's own queries are ever touched.
     noisy, orders = scratch.array("noisy scores", 1, rows), scratch.array("noisy order", 1, rows, np.int32)
     z, order = noisy[0], orders[0]
-    draw = (label_hash(objective.labels, queries), objective.seed, sample, float(objective.noise))  # type: ignore[arg-type]
-    noise_kernel(objective.noise_kind)(ranking.scores, draw, offsets, task.first, task.last, z)
-    cutoff = None if objective.neighbours is not None else objective.construction.ranks(objective.measure)
+    noise_kernel(kind)(ranking.scores, draw, offsets, task.first, task.last, z)
+    region = slice(int(offsets[task.first]), int(offsets[task.last]))
+    if lower is not None:
+        z[region] -= lower[region]
     top, longest = queries.top(cutoff), queries.longest
     if top is not None or longest > COUNTED:
-        region = slice(int(offsets[task.first]), int(offsets[task.last]))
         order[region] = next(iter(ranking.orders.values()))[region]  # a guess at the top
     buffers = scratch.array("keys", 2, longest), scratch.array("documents", 2, longest, np.int32)
     queries.rank_part(z, top, task.first, task.last, order, *buffers, known=False)
+    return noisy, orders
+
+
+def noisy_ranking(objective: "LambdaRank", ranking: Ranking, task: Task, scratch: Scratch, sample: int) -> Ranking:
+    """The task's queries in the order of noisy scores, with the scores as they are. Good until the thread's next one."""
+    hashes = label_hash(objective.labels, ranking.queries)
+    draw = (hashes, objective.seed, sample, float(objective.noise))  # type: ignore[arg-type]
+    cutoff = None if objective.neighbours is not None else objective.construction.ranks(objective.measure)
+    noisy, orders = noisy_order(ranking, task, scratch, draw, objective.noise_kind, cutoff)
     key = "noisy", id(objective), id(orders)  # all outlive the round
     found: Ranking | None = ranking.engines.get(key)
     if found is None:
-        orders = dict.fromkeys([*ranking.orders, cutoff, None], order)
-        found = dataclasses.replace(ranking, orders=orders, noisy=z, engines={})
+        places = dict.fromkeys([*ranking.orders, cutoff, None], orders[0])
+        found = dataclasses.replace(ranking, orders=places, noisy=noisy[0], engines={})
         ranking.engines[key] = found
     return found
 
 
 def label_hash(source: Labels | None, queries: Queries) -> npt.NDArray[np.uint32]:
-    """32 bits of each query's labels, from this source."""
+    """32 bits of each query's labels in this source, or the data set's own; made once per data set."""
 
     def make() -> npt.NDArray[np.uint32]:
         out = np.empty(len(queries), np.uint32)

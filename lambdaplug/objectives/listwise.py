@@ -1,0 +1,281 @@
+"""Losses of a whole list that are no ranking measure: what comparisons need, and scores that are probabilities."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..checking import integer, positive
+from ..errors import LambdaplugError
+from ..kernels import calibrated_kernel, list_mle_kernel, query_rmse_kernel, softmax_kernel
+from ..queries import Array, Labels, Queries, Task, as_labels
+from ..rows import differing, ideal_order
+from ..schedules import Guard, Moment, Number, OnPlateau, check, constant, is_constant
+from .base import EMPTY, Into, Objective, Ranking, Scratch, require_order
+
+__all__ = ["Calibrated", "ListMLE", "QueryRMSE", "QuerySoftmax"]
+
+
+class ListObjective(Objective):
+    """A loss of the labels and scores of each query, which needs no ranking. NaN in ``labels=``: no part of its list."""
+
+    labels: Labels | None
+
+    def _options(self) -> list[str]:
+        """What is said beside the labels, as it is written."""
+        return []
+
+    def __repr__(self) -> str:
+        said = [] if self.labels is None else [f"labels={self.labels!r}"]
+        return f"{type(self).__name__}({', '.join([*self._options(), *said])})"
+
+    @property
+    def sources(self) -> tuple[Labels, ...]:
+        return () if self.labels is None else (self.labels,)
+
+    @property
+    def cutoff(self) -> int | None:
+        return 1  # the work is that of reading the rows
+
+    @property
+    def cutoffs(self) -> frozenset[int | None]:
+        return frozenset()
+
+    @property
+    def divisible(self) -> bool:
+        return False
+
+    def targets(self, queries: Queries) -> Array:
+        """What the labels of these rows stand for; made once per data set."""
+        return queries.labels_of(self.labels)
+
+    def check_order(self, queries: Queries) -> None:
+        def acting() -> npt.NDArray[np.bool_]:
+            return differing(queries.labels_of(self.labels), queries.offsets)
+
+        require_order(self, queries, (type(self), self.labels), self.labels, acting)
+
+    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
+        queries = ranking.queries
+        ranking.require_finite(task)
+        weight = EMPTY if queries.document_weight is None else queries.document_weight
+        lists = queries.offsets, task.first, task.last
+        self.add(queries, (ranking.scores, self.targets(queries), weight), lists, scratch, into)
+
+    def add(self, queries: Queries, rows: Any, lists: Any, scratch: Scratch, into: Into) -> None:
+        """``accumulate`` with the scores, targets and weights of the rows, and which queries."""
+        raise NotImplementedError
+
+
+class QueryRMSE(ListObjective):
+    """Squared errors within each query, whatever the level of its scores: CatBoost's QueryRMSE.
+
+        loss = 1/2 sum_i w_i (s_i - y_i - m)^2,  m = the mean over the query of s - y, weighted by w;
+        gradient_i = w_i (s_i - y_i - m),  hessian_i = w_i (the second derivative, w_i (1 - w_i/sum w), from above).
+
+    D. Cossock, T. Zhang (2006), "Subset ranking using regression", COLT: why regression ranks.
+
+    Parameters
+    ----------
+    labels : array-like, optional
+        Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
+        are no part of their list.
+
+    Document weights are w: a weight of 2 is the document twice.
+
+    >>> QueryRMSE().gradients(scores=[5.0, 5.0], labels=[0, 1], group=[2])[0]
+    array([ 0.5, -0.5], dtype=float32)
+    """
+
+    def __init__(self, *, labels: npt.ArrayLike | None = None) -> None:
+        self._set(labels=as_labels(labels))
+
+    def add(self, queries: Queries, rows: Any, lists: Any, scratch: Scratch, into: Into) -> None:  # noqa: ARG002
+        query_rmse_kernel()(*rows, lists, into)
+
+
+class QuerySoftmax(ListObjective):
+    """ListNet with top-one probabilities: the cross entropy of a target distribution and softmax(scores).
+
+        loss = - sum_i w_i t_i log p_i,  p_i = exp(s_i)/sum_j exp(s_j),  t_i = exp(y_i)/sum_j exp(y_j);
+        gradient_i = T p_i - w_i t_i,  hessian_i = T p_i (1 - p_i),  T = sum_j w_j t_j: the loss's own derivatives.
+
+    Z. Cao, T. Qin, T.-Y. Liu, M.-F. Tsai, H. Li (2007), "Learning to rank: from pairwise approach to listwise approach",
+    ICML.
+
+    Parameters
+    ----------
+    target : 'softmax' or 'share'
+        'softmax': t as above. 'share': t_i = y_i/sum_j y_j, for labels >= 0, as CatBoost's QuerySoftMax has it; a query
+        with no positive label then teaches nothing.
+    labels : array-like, optional
+        Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
+        are no part of their list.
+
+    Document weights are w: they multiply a document's own term.
+
+    >>> QuerySoftmax(target="share").gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])[0]
+    array([ 0.5, -0.5], dtype=float32)
+    """
+
+    target_kind: str
+
+    def __init__(self, target: str = "softmax", *, labels: npt.ArrayLike | None = None) -> None:
+        if target not in ("softmax", "share"):
+            raise LambdaplugError(f"target: expected 'softmax' or 'share', got {target!r}.")
+        self._set(target_kind=target, labels=as_labels(labels))
+
+    def _options(self) -> list[str]:
+        return ["'share'"] if self.target_kind == "share" else []
+
+    def targets(self, queries: Queries) -> Array:
+        def make() -> Array:
+            values = queries.labels_of(self.labels)
+            query = np.repeat(np.arange(len(queries)), queries.sizes)
+            labelled = ~np.isnan(values)
+            if self.target_kind == "share":
+                if np.any(values < 0.0):
+                    raise LambdaplugError(
+                        f"{self!r}: shares need labels >= 0, got {np.nanmin(values):g}. Shift them, or use 'softmax'."
+                    )
+            else:
+                top = np.full(len(queries), -np.inf)
+                np.maximum.at(top, query[labelled], values[labelled])
+                values = np.exp(values - top[query])
+            total = np.bincount(query[labelled], values[labelled], len(queries))
+            return np.asarray(values / np.where(total > 0.0, total, 1.0)[query])
+
+        return queries.memo(("list targets", self.target_kind, self.labels), make)
+
+    def add(self, queries: Queries, rows: Any, lists: Any, scratch: Scratch, into: Into) -> None:
+        softmax_kernel()(*rows, lists, scratch.array("list", 1, queries.longest)[0], into)
+
+
+class ListMLE(ListObjective):
+    """The likelihood of the labels' order under the Plackett-Luce model of the scores.
+
+        loss = - sum over the first k places r of w_r log( exp(s_r) / sum_{j >= r} exp(s_j) ),  documents by falling label;
+        gradient and hessian are its first and second derivatives (it is convex).
+
+    Documents of equal label have no order: each stands in the denominator of all the others of its label (Breslow's
+    way with ties, in the same likelihood of survival times), so that neither the order of rows nor chance decides. Where
+    k falls among them, each counts the share of their places that are within k.
+
+    F. Xia, T.-Y. Liu, J. Wang, W. Zhang, H. Li (2008), "Listwise approach to learning to rank: theory and algorithm",
+    ICML.
+
+    Parameters
+    ----------
+    k : int, optional
+        Only the first k places of the right order; default all.
+    labels : array-like, optional
+        Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
+        are no part of their list.
+
+    Document weights are w: they multiply a document's own term.
+
+    >>> ListMLE().gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])[0]
+    array([ 0.5, -0.5], dtype=float32)
+    """
+
+    k: int | None
+
+    def __init__(self, k: int | None = None, *, labels: npt.ArrayLike | None = None) -> None:
+        if k is not None:
+            k = integer(k, "k", 1, 2**31 - 1, purpose=", or None for the whole list")
+        self._set(k=k, labels=as_labels(labels))
+
+    def _options(self) -> list[str]:
+        return [f"k={self.k}"] if self.k is not None else []
+
+    def add(self, queries: Queries, rows: Any, lists: Any, scratch: Scratch, into: Into) -> None:
+        def sort() -> npt.NDArray[np.int32]:
+            labels = queries.labels_of(self.labels)
+            return ideal_order(np.where(np.isnan(labels), -np.finfo(np.float64).max, labels), queries.offsets)[0]
+
+        order = queries.memo(("label order", self.labels), sort)
+        k = queries.longest if self.k is None else self.k
+        list_mle_kernel()(*rows, k, (*lists, order), scratch.array("list", 1, queries.longest)[0], into)
+
+
+class Calibrated(ListObjective):
+    """Regression-compatible ranking: scores that rank, and whose sigmoid is the expected label.
+
+    With y in [0, 1], q = 1/(1 + exp(-s)) and C = sum_j w_j y_j,
+
+        loss = (1 - weight) sum_i w_i logloss(y_i, q_i) + weight * (- 1/C sum_i w_i y_i log(q_i/sum_j w_j q_j)).
+
+    Both parts are least where q = E[y | x], so neither pulls the scores away from what the other wants, as a pairwise or
+    softmax loss would: scores of different queries can be compared, and with thresholds. The gradients are the loss's own.
+    The hessian of the first part is w q (1 - q); of the second, which is not convex, its part that is positive,
+    w q (1 - q) (y/C + (1 - q)/sum w q). :func:`lambdaplug.analysis.calibration` says how well probabilities hold.
+
+    A. Bai, R. Jagerman, Z. Qin, L. Yan, P. Kar, B.-R. Lin, X. Wang, M. Bendersky, M. Najork (2023), "Regression
+    compatible listwise objectives for calibrated ranking with binary relevance", CIKM.
+
+    Parameters
+    ----------
+    weight : float or schedule
+        Of the list's part, from 0 (log loss alone) to 1 (only the order within each query is learned).
+    max_label : float, optional
+        Labels are divided by it: with ``max_label=4`` the grades 0 to 4 mean 0, 0.25, ..., 1. Default 1: labels must lie
+        in [0, 1].
+    labels : array-like, optional
+        Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
+        are left out.
+
+    Document weights are w: a weight of 2 is the document twice.
+
+    >>> gradient, hessian = Calibrated(weight=0.5).gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
+    >>> gradient
+    array([ 0.375, -0.375], dtype=float32)
+    """
+
+    weight: Number
+    max_label: float
+
+    def __init__(self, weight: Number = 0.5, *, max_label: float = 1.0, labels: npt.ArrayLike | None = None) -> None:
+        if isinstance(weight, OnPlateau):
+            raise LambdaplugError("weight: lp.on_plateau moves a mixture's weights; use a schedule of the iteration.")
+        weight = check(weight, "weight", "lp.linear(0.1, 0.01)")
+        if is_constant(weight) and not weight <= 1.0:  # type: ignore[operator]
+            raise LambdaplugError(f"weight: expected a number from 0 to 1 or a schedule, got {weight!r}.")
+        self._set(weight=weight, max_label=positive(max_label, "max_label"), labels=as_labels(labels))
+
+    def _options(self) -> list[str]:
+        said = []
+        if self.weight != 0.5:
+            said.append(f"weight={self.weight!r}" if callable(self.weight) else f"weight={self.weight:g}")
+        return said + ([f"max_label={self.max_label:g}"] if self.max_label != 1.0 else [])
+
+    @property
+    def schedules(self) -> tuple[Number | Guard, ...]:
+        return (self.weight,)
+
+    def resolved(self, moment: Moment) -> "Calibrated":
+        weight = moment.number(self.weight)
+        if not 0.0 <= weight <= 1.0:
+            raise LambdaplugError(
+                f"{self!r}: weight is {weight:g} at iteration {moment.iteration}; it must lie in [0, 1]."
+            )
+        return self._with(weight=weight)
+
+    def targets(self, queries: Queries) -> Array:
+        def make() -> Array:
+            labels = queries.labels_of(self.labels)
+            if np.any(labels < 0.0) or np.any(labels > self.max_label):
+                raise LambdaplugError(
+                    f"{self!r}: expected labels from 0 to {self.max_label:g}, got {np.nanmin(labels):g} to "
+                    f"{np.nanmax(labels):g}. A label is a probability: for grades 0 to 4, give max_label=4 (each is divided "
+                    "by it), or labels= with the probability that each grade stands for."
+                )
+            return np.asarray(labels / self.max_label)
+
+        return queries.memo(("probabilities", self.max_label, self.labels), make)
+
+    def check_order(self, queries: Queries) -> None:
+        if self.weight == 1.0:  # the log loss learns from any label
+            super().check_order(queries)
+
+    def add(self, queries: Queries, rows: Any, lists: Any, scratch: Scratch, into: Into) -> None:  # noqa: ARG002
+        calibrated_kernel()(*rows, constant(self.weight), lists, into)

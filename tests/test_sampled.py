@@ -1,0 +1,408 @@
+"""PLRank and StochasticRank: against enumerated rankings, integrals, plain formulas, and in both hosts."""
+
+import itertools
+import math
+import pickle
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import scipy.stats
+import xgboost as xgb
+
+import lambdaplug as lp
+from lambdaplug.kernels import (
+    LANES,
+    PLACKETT_LUCE_ROWS,
+    label_hash_kernel,
+    noise_kernel,
+    order_kernel,
+    plackett_luce_kernel,
+)
+from lambdaplug.measures import as_measure
+from lambdaplug.queries import Queries
+
+LINEAR = ["ndcg", "ndcg@2", "dcg@3", "cndcg", "rbp(p=0.7,max_label=1)", "p@2", "recall@3", "wta"]
+ALL = [*LINEAR, "err(max_label=1)", "err@2(max_label=1)", "map", "map@3", "mrr", "mrr@2"]
+LISTS = [  # scores, and labels that every measure takes
+    ([0.3, -0.4], [0, 1]),
+    ([0.5, 0.0, -0.7], [0, 1, 0.5]),
+    ([1.5, 0.1, 0.1, -2.0], [0.25, 0, 1, 1]),
+    ([0.0, 0.0, 2.0, -1.0, 0.4], [1, 0, 0, 0.5, 1]),
+]
+
+
+def values_of(measure, labels, orders):
+    """The measure of these orders of the documents, 0 where it has none."""
+    ranked = np.asarray(labels, float)[np.array(orders)]
+    scores = np.tile(-np.arange(len(labels)), len(ranked))
+    found = lp.evaluate(measure, ranked.ravel(), scores, [len(labels)] * len(ranked), per_query=True)
+    return np.nan_to_num(next(iter(found.values())))
+
+
+def values(measure, labels):
+    """Every order of these documents, and the measure of each."""
+    orders = list(itertools.permutations(range(len(labels))))
+    return orders, values_of(measure, labels, orders)
+
+
+def luce(order, scores):
+    """The Plackett-Luce probability of an order."""
+    ranked = np.asarray(scores)[list(order)]
+    return math.exp(sum(ranked[r] - np.logaddexp.reduce(ranked[r:]) for r in range(len(ranked))))
+
+
+def derivatives(mean, scores, step):
+    """First and second, by central differences."""
+    scores = np.asarray(scores, dtype=float)
+    at = np.array([[mean(scores + d * step * unit) for unit in np.eye(len(scores))] for d in (-1, 0, 1)])
+    return (at[2] - at[0]) / (2 * step), (at[2] - 2 * at[1] + at[0]) / step**2
+
+
+# --- PLRank ------------------------------------------------------------------------------------------------------
+
+
+def given_rankings(measure, scores, labels, orders, weights):
+    """What the kernel makes of these rankings: the sums before they are made positive."""
+    n = len(scores)
+    offsets, sums = np.array([0, n]), np.zeros((2, n))
+    prepared = as_measure(measure).prepare(np.asarray(labels, float), offsets)
+    given = prepared.gain, prepared.norm, prepared.discount, prepared.k
+    lists = offsets, 0, 1, np.array(orders, dtype=np.int32)
+    room = np.empty((PLACKETT_LUCE_ROWS, n + 1))
+    plackett_luce_kernel()(np.asarray(scores, float), given, np.asarray(weights), lists, room, (1.0, *sums))
+    return sums
+
+
+def enumerated(measure, scores, labels):
+    orders, _ = values(measure, labels)
+    return given_rankings(measure, scores, labels, orders, [luce(order, scores) for order in orders])
+
+
+@pytest.mark.parametrize("measure", LINEAR)
+def test_all_rankings_give_the_derivatives_of_the_mean(measure):
+    for scores, labels in LISTS:
+        orders, value = values(measure, labels)
+
+        def mean(s, orders=orders, value=value):
+            return sum(luce(order, s) * v for order, v in zip(orders, value, strict=True))
+
+        first, second = derivatives(mean, scores, 1e-4)
+        gradient, hessian = enumerated(measure, scores, labels)
+        np.testing.assert_allclose(gradient, -first, atol=1e-8)
+        np.testing.assert_allclose(hessian, -second, atol=1e-6)
+
+
+@pytest.mark.parametrize("measure", LINEAR)
+def test_sampled_rankings_are_right_on_average(measure):
+    scores, labels = LISTS[-1]
+    # One call of many queries, whose draws differ because their last document's score does, by nothing that matters.
+    many = np.tile(scores, (500, 1))
+    many[:, -1] += 1e-4 * np.arange(500)
+    found = lp.PLRank(measure, samples=12).gradients(many.ravel(), labels * 500, [5] * 500)[0].reshape(500, 5)
+    mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / math.sqrt(500)
+    assert np.all(np.abs(mean - enumerated(measure, many[250], labels)[0]) <= 4.5 * error + 1e-6)
+
+
+def drawn(scores, group, seed=0, sample=0):
+    """The orders of LANES samples, one row each."""
+    scores = np.asarray(scores, dtype=float)
+    offsets = np.concatenate([[0], np.cumsum(group)])
+    longest = max(group)
+    room = np.empty(longest, np.float32), np.empty(longest, np.int32), np.empty(LANES * longest, np.int32)
+    orders = np.empty((LANES, len(scores)), np.int32)
+    hashes = np.arange(len(group), dtype=np.uint32)
+    order_kernel()(scores, (hashes, seed, sample), (offsets, 0, len(group)), room, orders)
+    return orders
+
+
+@pytest.mark.parametrize("scores", [[0.5, 0.0, -1.0], [300.0, 299.0, -2000.0, -2000.5]])
+def test_rankings_are_drawn_by_plackett_luce(scores):
+    n = len(scores)
+    found = drawn(scores * 4000, [n] * 4000).reshape(-1, n)
+    orders = list(itertools.permutations(range(n)))
+    counts = np.array([np.sum(np.all(found == order, axis=1)) for order in orders])
+    chance = np.array([luce(order, scores) for order in orders])
+    assert not counts[chance < 1e-9].any()
+    possible = chance > 1e-9
+    expected = chance[possible] / chance[possible].sum() * counts.sum()
+    assert scipy.stats.chisquare(counts[possible], expected).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 31, 64, 65, 1000, 5000])
+def test_every_ranking_is_a_permutation_and_as_the_noise_says(n):
+    scores = np.random.default_rng(n).normal(size=n)
+    orders = drawn(scores, [n])
+    np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(n), (LANES, 1)))
+    # A logistic variate at the quantile u says which u was drawn: the noise is that of smoothed lambdas.
+    noisy = np.empty(n)
+    for sample in range(LANES):
+        noise_kernel("logistic")(scores, (np.zeros(1, np.uint32), 0, sample, 1.0), np.array([0, n]), 0, 1, noisy)
+        u = 1 / (1 + np.exp(scores - noisy))
+        gumbel = scores - np.log(-np.log(u))
+        # Within a cell, the first row stands above. Short lists have one of a float32's digits, without those for rows.
+        cell = 2.0 ** (math.ceil(math.log2(n)) - 23) if n < 4096 else (np.ptp(scores) + 20.0) / 2**18
+        assert np.all(np.diff(gumbel[orders[sample]]) <= cell + 1e-5)
+
+
+def test_scores_far_apart_lose_nothing():
+    # The last two are tossed for among themselves, however far below the others they are.
+    for far in (29.0, 31.0, 2000.0):
+        scores, labels = [2 * far, far, 1.0, 0.0], [0, 1, 0, 1]
+        orders = [[0, 1, 2, 3], [0, 1, 3, 2]]
+        found = given_rankings("dcg", scores, labels, orders, [luce(order, scores) for order in orders])
+        p = 1 / (1 + math.e)
+        slope = p * (1 - p) * (1 / math.log2(4) - 1 / math.log2(5))
+        np.testing.assert_allclose(found[0], [0, 0, slope, -slope], atol=1e-11)
+    for scores in (np.array([1e4, -1e4, 0.0]), np.array([1e300, -1e300, 0.0])):
+        gradient, hessian = lp.PLRank("ndcg").gradients(scores, [0, 1, 0], [3])
+        assert np.isfinite(gradient).all()
+        assert (hessian > 0).all()
+
+
+# --- StochasticRank ----------------------------------------------------------------------------------------------
+
+
+def one_sample(measure, scores, labels, sigma=1.0, mu=0.0, seed=0):
+    """The formula of the paper, place by place, with every value measured anew."""
+    n = len(scores)
+    hashes, z = np.empty(1, np.uint32), np.empty(n)
+    label_hash_kernel()(np.asarray(labels, float), np.array([0, n]), hashes)
+    noise_kernel("normal")(np.asarray(scores, float), (hashes, seed, 0, sigma), np.array([0, n]), 0, 1, z)
+    e = (z - scores) / sigma
+    a = np.asarray(scores) - sigma * mu * np.asarray(labels)
+    z = a + sigma * e
+
+    present = np.argsort(-z, kind="stable")
+    now = values_of(measure, labels, [present])[0]
+    slope = []
+    for i in range(n):
+        others = [j for j in present if j != i]
+        placed = values_of(measure, labels, [[*others[:k], i, *others[k:]] for k in range(n)])
+        mean, width = a[i] + sigma * (e.sum() - e[i]) / (n - 1), sigma * math.sqrt(n / (n - 1))
+        density = np.concatenate([[0.0], scipy.stats.norm(mean, width).pdf(z[others]), [0.0]])
+        slope.append((placed - now) @ np.diff(density))
+    return -np.array(slope)
+
+
+@pytest.mark.parametrize("measure", ALL)
+def test_a_sample_is_the_papers_formula(measure):
+    random = np.random.default_rng(0)
+    for n, options in ((2, {}), (5, {"sigma": 0.5}), (6, {"sigma": 2.0, "mu": 0.7}), (9, {"seed": 3})):
+        scores, labels = random.normal(size=n), random.choice([0.0, 0.5, 1.0], n)
+        labels[random.integers(n)] = 1.0
+        gradient, hessian = lp.StochasticRank(measure, **options).gradients(scores, labels, [n])
+        np.testing.assert_allclose(gradient, one_sample(measure, scores, labels, **options), atol=2e-6)
+        assert (hessian > 0).all()
+
+
+def normal_mean(measure, labels):
+    """The mean of the measure over scores plus normal noise, by integration."""
+    orders, value = values(measure, labels)
+    x = np.linspace(-9.0, 9.0, 3001)
+
+    def probability(order, scores):
+        below = np.ones_like(x)  # of those after this one, all below x and in order
+        for i in reversed(order):
+            density = scipy.stats.norm.pdf(x - scores[i]) * below
+            below = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))]) * (x[1] - x[0])
+        return below[-1]
+
+    return lambda scores: sum(probability(o, scores) * v for o, v in zip(orders, value, strict=True) if v)
+
+
+@pytest.mark.parametrize("measure", ALL)
+def test_the_expectation_is_the_derivative_of_the_mean(measure):
+    for scores, labels in LISTS[:3]:
+        first, _ = derivatives(normal_mean(measure, labels), scores, 1e-2)
+        n = len(scores)
+        many = np.tile(scores, (400, 1))
+        many[:, -1] += 1e-5 * np.arange(400)
+        objective = lp.StochasticRank(measure, samples=10)
+        found = objective.gradients(many.ravel(), labels * 400, [n] * 400)[0].reshape(400, n)
+        error = found.std(axis=0, ddof=1) / 20.0
+        assert np.all(np.abs(found.mean(axis=0) + first) <= 4.5 * error + 3e-4)
+
+
+@pytest.mark.parametrize("measure", ["ndcg@3", "map", "err(max_label=1)"])
+def test_the_expectation_is_the_score_functions(measure):
+    random = np.random.default_rng(1)
+    n, scores, labels = 6, random.normal(size=6), [0, 1, 0.5, 0, 1, 0]
+    e = random.normal(size=(100_000, n))
+    orders = np.argsort(-(scores + e), axis=1)
+    value = values_of(measure, labels, orders)
+    terms = (value - value.mean())[:, None] * e
+    many = np.tile(scores, (400, 1))
+    many[:, -1] += 1e-5 * np.arange(400)
+    mine = -lp.StochasticRank(measure, samples=5).gradients(many.ravel(), labels * 400, [n] * 400)[0].reshape(400, n)
+    error = np.hypot(terms.std(axis=0) / math.sqrt(len(e)), mine.std(axis=0) / 20.0)
+    assert np.all(np.abs(terms.mean(axis=0) - mine.mean(axis=0)) <= 4.5 * error + 1e-4)
+
+
+# --- both --------------------------------------------------------------------------------------------------------
+
+DATA = lp.data.cubic(queries=60, documents=15, features=6, noise=0.3)
+SCORES = np.random.default_rng(0).normal(size=len(DATA.labels)).astype(np.float32)
+OBJECTIVES = {
+    "PLRank('ndcg')": lp.PLRank("ndcg"),
+    "PLRank('p@3', samples=9, seed=3)": lp.PLRank("p@3", samples=9, seed=3),
+    "PLRank('ndcg@5', hessian='constant')": lp.PLRank("ndcg@5", hessian="constant"),
+    "StochasticRank('map')": lp.StochasticRank("map"),
+    "StochasticRank('err@2(max_label=4)', sigma=0.5, samples=2, mu=0.1)": lp.StochasticRank(
+        "err@2(max_label=4)", sigma=0.5, samples=2, mu=0.1
+    ),
+    "StochasticRank('mrr', seed=7, hessian='constant', normalize='none')": lp.StochasticRank(
+        "mrr", seed=7, hessian="constant", normalize="none"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", OBJECTIVES)
+def test_what_holds_for_both(text):
+    objective = OBJECTIVES[text]
+    assert repr(objective) == text
+    assert eval(f"lp.{text}") == pickle.loads(pickle.dumps(objective)) == objective
+    assert objective.constant
+    found = objective.gradients(SCORES, DATA.labels, DATA.group)
+    gradient, hessian = found
+    assert (hessian > 0).all()
+    assert gradient.any()
+    np.testing.assert_array_equal(objective.gradients(SCORES, DATA.labels, DATA.group, iteration=9), found)
+    for threads in (1, 2, 3):
+        lp.set_num_threads(threads)
+        np.testing.assert_array_equal(objective.gradients(SCORES, DATA.labels, DATA.group), found)
+    lp.set_num_threads(None)
+    # A query's draws are its own: the same in any company, and new when its scores move.
+    half = np.cumsum(DATA.group)[29]
+    alone = objective.gradients(SCORES[half:], DATA.labels[half:], DATA.group[30:])[0]
+    np.testing.assert_array_equal(alone, gradient[half:])
+    other = type(objective)(**{**options(objective), "seed": 4})
+    assert np.any(other.gradients(SCORES, DATA.labels, DATA.group)[0] != gradient)
+    elsewhere = type(objective)(**options(objective), labels=DATA.labels)
+    np.testing.assert_array_equal(elsewhere.gradients(SCORES, np.zeros(len(SCORES)), DATA.group), found)
+    weight = np.arange(1.0, 1.0 + len(DATA.group))
+    weighted = objective.gradients(SCORES, DATA.labels, DATA.group, weight)[0]
+    np.testing.assert_allclose(weighted, gradient * np.repeat(weight, DATA.group), rtol=1e-5)
+    plain = lp.LambdaRank("map").gradients(SCORES, DATA.labels, DATA.group)
+    mixed = lp.Mixture([(0.5, objective), (2.0, lp.LambdaRank("map"))]).gradients(SCORES, DATA.labels, DATA.group)
+    for mine, both, theirs in zip(found, mixed, plain, strict=True):
+        np.testing.assert_allclose(both, 0.5 * mine + 2.0 * theirs, atol=1e-5)
+    with pytest.raises(lp.LambdaplugError, match="weights must be one per query"):
+        objective.gradients(SCORES, DATA.labels, DATA.group, np.arange(len(SCORES)))
+    for wrong in (math.nan, math.inf):
+        with pytest.raises(lp.LambdaplugError, match=r"scores: expected finite numbers, got (nan|inf) in row 1"):
+            objective.gradients([0.0, wrong, 1.0], [0, 1, 2], [3])
+
+
+def options(objective):
+    names = ["measure", "samples", "seed", "hessian", "normalize"]
+    names += ["sigma", "mu"] if isinstance(objective, lp.StochasticRank) else []
+    return {name: getattr(objective, name) for name in names}
+
+
+@pytest.mark.parametrize("make", [lp.PLRank, lp.StochasticRank])
+def test_queries_without_an_order_and_documents_without_a_label(make):
+    gradient, hessian = make("ndcg@10").gradients([1.0, 2.0, 0.5, 3.0], [1, 0, 0, 0], [1, 0, 2, 1])
+    assert not gradient.any()
+    assert (hessian > 0).all()
+    assert len(make("ndcg").gradients([], [], [])[0]) == 0
+    missing = make("ndcg", labels=[np.nan, 1, 0]).gradients([3.0, 2.9, 1.0], [0, 0, 0], [3])[0]
+    assert missing[1] < 0
+    with pytest.raises(lp.LambdaplugError, match="has nothing to learn from"):
+        train("lightgbm", make("ndcg"), np.zeros(len(DATA.labels)))
+
+
+def test_long_lists_and_cut_offs_are_ranked_alike():
+    # Up to a length by counting, beyond it by sorting, with a cut-off by picking the first.
+    random = np.random.default_rng(0)
+    for n in (40, 257, 300):
+        scores, labels = random.normal(size=n), random.choice([0.0, 0.5, 1.0], n)
+        for measure in ("dcg@3", f"dcg@{n}"):
+            given = np.append(labels, 0.0), np.append(scores, -1.0)
+            short = lp.StochasticRank(measure).gradients(scores, labels, [n])[0]
+            both = lp.StochasticRank(measure).gradients(
+                np.concatenate([scores, given[1]]), np.concatenate([labels, given[0]]), [n, n + 1]
+            )[0]
+            np.testing.assert_array_equal(both[:n], short)
+    np.testing.assert_allclose(
+        lp.StochasticRank("dcg@3").gradients(scores[:40], labels[:40], [40])[0],
+        lp.StochasticRank(lp.DCG(discount=[1.0, 1 / math.log2(3), 0.5])).gradients(scores[:40], labels[:40], [40])[0],
+        atol=1e-6,
+    )
+
+
+def test_sigma_and_mu_may_follow_schedules():
+    moving = lp.StochasticRank("ndcg", sigma=lp.cosine(2.0, 0.5, 10), mu=lambda m: 0.1 * m)
+    assert not moving.constant
+    for iteration in (0, 4, 20):
+        now = lp.StochasticRank("ndcg", sigma=lp.cosine(2.0, 0.5, 10)(iteration), mu=0.1 * iteration)
+        assert moving.at(iteration) == now
+        np.testing.assert_array_equal(
+            moving.gradients(SCORES, DATA.labels, DATA.group, iteration=iteration),
+            now.gradients(SCORES, DATA.labels, DATA.group),
+        )
+    with pytest.raises(lp.LambdaplugError, match="sigma is -1 and mu 0 at iteration 2; sigma must be positive"):
+        lp.StochasticRank("ndcg", sigma=lambda m: 1.0 - m).gradients([0.0, 1.0], [0, 1], [2], iteration=2)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: lp.PLRank("map"),
+            "PLRank: expected one of the measures cndcg, dcg, ndcg, p, rbp, recall, wta, with or without a cut-off, got map. "
+            "lp.StochasticRank also takes err, map and mrr; lp.LambdaRank",
+        ),
+        (lambda: lp.PLRank("meanndcg"), "got meanndcg"),
+        (
+            lambda: lp.StochasticRank("bpref"),
+            "StochasticRank: expected one of the measures cndcg, dcg, err, map, mrr, ndcg, p, rbp, recall, wta, with or",
+        ),
+        (lambda: lp.StochasticRank(lp.custom("top", lambda labels: labels[0])), "got top"),
+        (lambda: lp.PLRank("ndcg", samples=0), "samples: expected an integer >= 1, got 0"),
+        (lambda: lp.PLRank("ndcg", seed=-1), "seed: expected an integer from 0 to"),
+        (lambda: lp.PLRank("ndcg", hessian="newton"), "hessian: expected 'second' or 'constant', got 'newton'"),
+        (lambda: lp.PLRank("ndcg", normalize="log"), "normalize='log' scales a query by the sum of its pairs' forces"),
+        (lambda: lp.StochasticRank("ndcg", sigma=0), "sigma: expected a positive number or a schedule, got 0"),
+        (lambda: lp.StochasticRank("ndcg", sigma=math.nan), "sigma: expected a finite number"),
+        (lambda: lp.StochasticRank("ndcg", mu=-1), "mu: expected a finite number >= 0"),
+        (lambda: lp.StochasticRank("ndcg", mu=lp.on_plateau("ndcg")), "mu: lp.on_plateau moves a mixture's weights"),
+        (lambda: lp.StochasticRank("ndcg", hessian="second"), "hessian: expected 'gauss_newton' or 'constant'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make, message):
+    with pytest.raises(lp.LambdaplugError, match=message):
+        make()
+
+
+def train(host, objective, labels=DATA.labels, rounds=30, threads=1):
+    if host == "lightgbm":
+        parameters = {"objective": objective, "verbose": -1, "num_threads": threads, "num_leaves": 7}
+        return lgb.train(parameters, lgb.Dataset(DATA.X, labels, group=DATA.group), rounds).predict(DATA.X)
+    parameters = {"nthread": threads, "max_depth": 3, "disable_default_eval_metric": 1, "min_child_weight": 0}
+    return xgb.train(
+        {**parameters, "lambda": 1e-2}, xgb.DMatrix(DATA.X, labels, qid=DATA.qid), rounds, obj=objective
+    ).predict(xgb.DMatrix(DATA.X))
+
+
+@pytest.mark.parametrize("host", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize(
+    "objective", [lp.PLRank("ndcg"), lp.StochasticRank("ndcg"), lp.StochasticRank("map(relevant=2)", mu=0.1)]
+)
+def test_it_trains(host, objective):
+    measure = str(objective.measure)
+    flat = lp.evaluate(measure, DATA.labels, np.zeros(len(DATA.labels)), DATA.group, ties="expected")[measure]
+    found = lp.evaluate(measure, DATA.labels, train(host, objective), DATA.group)[measure]
+    assert found > flat + 0.12
+    np.testing.assert_array_equal(train(host, objective, rounds=4, threads=2), train(host, objective, rounds=4))
+
+
+def test_the_length_of_other_queries_changes_nothing():
+    objective = lp.PLRank("ndcg")
+    alone = objective.differentiate(Queries(DATA.labels[:15], [15]), SCORES[:15], dtype=np.float64)
+    group = [15, 400, 3]
+    rows = np.random.default_rng(2).integers(0, 3, 403)
+    both = objective.differentiate(
+        Queries(np.append(DATA.labels[:15], rows), group), np.append(SCORES[:15], 0.1 * rows), dtype=np.float64
+    )
+    np.testing.assert_array_equal(np.array(both)[:, :15], alone)
