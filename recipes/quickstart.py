@@ -103,8 +103,8 @@ def main():
 
     table = pd.Series({key: np.nanmean(found) for key, found in values.items()}).unstack()[list(measures)]
     table = table.reindex(dict.fromkeys((host, name) for host, name, _ in runs)).rename_axis(["", ""])
-    best = table.groupby(level=0).transform("max")
-    marked = table.apply(lambda column: [f"{x:.4f}{'*' if x == y else ' '}" for x, y in zip(column, best[column.name])])
+    best = table == table.groupby(level=0).transform("max")
+    marked = table.map("{:.4f}".format) + best.map({True: "*", False: " "}.get)
     print(f"{len(train.group)} / {len(valid.group)} / {len(test.group)} queries; relevant: label >= {relevant:g}")
     print(marked.to_string())
     print("* best of its host\n")

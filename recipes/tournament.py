@@ -11,6 +11,7 @@ it. Finished trainings are kept in --out, so that a run that was stopped goes on
 """
 
 import concurrent.futures
+import dataclasses
 import functools
 import itertools
 import os
@@ -36,7 +37,7 @@ try:
 except ImportError:
     catboost = None
 
-FOLDS, PATIENCE = 5, 50
+FOLDS = 5
 RELEVANT = {"lightgbm_rank": 2, "techno2020_clicks": 3, "graded": 2}  # the lowest relevant label; else 1
 REAL = ("mq2008", "lightgbm_rank", "techno2020_clicks", "fluccs")
 MEASURES = ("ndcg@10", "map", "mrr", "err@10", "recall@20")
@@ -65,7 +66,7 @@ ABLATIONS = {
     "three neighbours": functools.partial(lp.objective, neighbours=3),
 }
 CATBOOST = {
-    "YetiRank": lambda measure: {"loss_function": "YetiRank"},
+    "YetiRank": lambda _: {"loss_function": "YetiRank"},
     "YetiRank, mode": lambda measure: {"loss_function": f"YetiRank:mode={_catboost(measure, 'MAP', 'MRR', 'ERR')}"},
     "StochasticRank": lambda measure: {"loss_function": f"StochasticRank:metric={_catboost(measure, 'MRR', 'ERR')}"},
     "LambdaMart": lambda measure: {
@@ -111,9 +112,6 @@ def fit_lightgbm(objective, train, valid, test, measures, rounds):
     data = lgb.Dataset(train[0], train[1], group=train[2])
     check = lgb.Dataset(valid[0], valid[1], group=valid[2], reference=data)
     history = {}
-    callbacks = [lgb.record_evaluation(history)]
-    if len(measures) == 1:
-        callbacks.append(lgb.early_stopping(PATIENCE, verbose=False))
     given = objective if isinstance(objective, dict) else {"objective": objective}
     model = lgb.train(
         {**PARAMETERS["lightgbm"], **given},
@@ -121,7 +119,7 @@ def fit_lightgbm(objective, train, valid, test, measures, rounds):
         rounds,
         valid_sets=[check],
         feval=lp.metric(*measures),
-        callbacks=callbacks,
+        callbacks=[lgb.record_evaluation(history)],
     )
     history = history["valid_0"]
     return [model.predict(test[0], num_iteration=1 + int(np.argmax(history[str(m)]))) for m in measures]
@@ -137,7 +135,6 @@ def fit_xgboost(objective, train, valid, test, measures, rounds):
     data.set_group(train[2])
     check.set_group(valid[2])
     history = {}
-    stopping = [xgb.callback.EarlyStopping(PATIENCE, maximize=True)] if len(measures) == 1 else []
     model = xgb.train(
         {**PARAMETERS["xgboost"], **(objective if built_in else {"objective": "rank:ndcg"})},
         data,
@@ -146,7 +143,6 @@ def fit_xgboost(objective, train, valid, test, measures, rounds):
         evals=[(check, "valid")],
         custom_metric=lp.metric(*measures),
         evals_result=history,
-        callbacks=stopping,
         verbose_eval=False,
     )
     history, rows = history["valid"], xgb.DMatrix(test[0])
@@ -174,7 +170,7 @@ def contenders(host, chosen):
     ours = OURS | (ABLATIONS if chosen == "all" else {})
     if host == "catboost":
         return dict(CATBOOST) if chosen == "all" else {"YetiRank": CATBOOST["YetiRank"]}
-    return {name: (lambda measure, spec=spec: spec) for name, spec in BUILT_IN[host].items()} | ours
+    return {name: (lambda _, spec=spec: spec) for name, spec in BUILT_IN[host].items()} | ours
 
 
 def path_of(out, *key):
@@ -182,9 +178,9 @@ def path_of(out, *key):
 
 
 def measure_for(text, name, relevant):
-    measure = lp.metric(text).measures[0]
+    measure = lp.LambdaRank(text).measure
     threshold = relevant or RELEVANT.get(name, 1)
-    return type(measure)(k=measure.k, relevant=threshold) if hasattr(measure, "relevant") else measure
+    return dataclasses.replace(measure, relevant=threshold) if hasattr(measure, "relevant") else measure
 
 
 def play(task):
@@ -329,7 +325,7 @@ def picture(table, path):
 
 
 def main():
-    parser = arguments(__doc__, "tournament.png", rounds=300, queries=1000, data=f"{TEXT}, or .npz with X, y, qid")
+    parser = arguments(__doc__, "tournament.png", rounds=200, queries=1000, data=f"{TEXT}, or .npz with X, y, qid")
     parser.add_argument("--relevant", type=float, help="the lowest relevant label; default 1 for your own data")
     parser.add_argument("--sets", nargs="*", help="generated: graded, binary, 'one relevant'; real: " + ", ".join(REAL))
     parser.add_argument("--hosts", nargs="*", default=[*BUILT_IN, *(["catboost"] if catboost else [])])
@@ -364,7 +360,7 @@ def main():
     own = compared(values, "lp.objective", lambda host: [(host, name) for name in BUILT_IN.get(host, ())])
     report(own, "lp.objective against the best built-in objective of the same host")
     if "catboost" in options.hosts:
-        other = compared(values, "lp.objective", lambda host: [("catboost", "YetiRank")])
+        other = compared(values, "lp.objective", lambda _: [("catboost", "YetiRank")])
         report(other, "lp.objective against CatBoost's YetiRank, each with its own trees")
     matrix(values)
     picture(own, options.plot)

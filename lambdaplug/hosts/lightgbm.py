@@ -164,6 +164,8 @@ class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
     otherwise.
     """
 
+    _objective: Any
+
     def _process_params(self, stage: str) -> dict[str, Any]:
         if stage == "fit":
             self._objective = as_objective(self._objective)

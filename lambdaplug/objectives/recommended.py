@@ -15,7 +15,7 @@ from .mixture import Mixture
 __all__ = ["as_objective", "objective"]
 
 # What recipes/tournament.py keeps: see recipes/README.md.
-NOISE = 0.5
+NOISE = 1.0
 DISTANCE = 0.01  # the hosts' own
 
 
@@ -56,9 +56,9 @@ def objective(
     Examples
     --------
     >>> objective("map")
-    Mixture([(0.5, LambdaRank('map', cost=RankNet(distance=0.01), normalize='log', noise=0.5)), (0.5, LambdaRank('ndcg', cost=RankNet(distance=0.01), normalize='log', noise=0.5))])
+    Mixture([(0.5, LambdaRank('map', cost=RankNet(distance=0.01), normalize='log', noise=1)), (0.5, LambdaRank('ndcg', cost=RankNet(distance=0.01), normalize='log', noise=1))])
     >>> objective("ndcg")
-    LambdaRank('ndcg', cost=RankNet(distance=0.01), normalize='log', noise=0.5)
+    LambdaRank('ndcg', cost=RankNet(distance=0.01), normalize='log', noise=1)
     """
     kind = as_measure(measure)
     other = _whole_list(kind) if support == "auto" else None if support is None else as_measure(support)
