@@ -690,6 +690,23 @@ COPIES = {
 
 
 @RANKERS
+def test_a_measure_means_the_objective_recommended_for_it(ranker, data, other):
+    expected = ranker.fit(ranker.make(lp.objective("mrr@5")), data)
+    for word in ("mrr@5", "MRR@5", lp.MRR(k=5)):
+        estimator = ranker.fit(sklearn.base.clone(ranker.make(word)), data, valid=other)
+        assert estimator.get_params()["objective"] == word
+        assert ranker.host.trees(ranker.booster(estimator)) == ranker.host.trees(ranker.booster(expected))
+        np.testing.assert_array_equal(estimator.predict(data.X), expected.predict(data.X))
+        if ranker is XGBoostRanker:  # LightGBM's settings here name a metric, "None"
+            assert list(estimator.evals_result()["validation_0"]) == ["mrr@5"]
+        loaded = pickle.loads(pickle.dumps(estimator))
+        np.testing.assert_array_equal(loaded.predict(data.X), expected.predict(data.X))
+    for word, message in (("mrr@0", "k must be an integer >= 1"), ("mmr@5", "no measure 'mmr@5'"), ("map(x=1)", "'x'")):
+        with pytest.raises(lp.LambdaplugError, match=re.escape(message)):
+            ranker.fit(ranker.make(word), data)
+
+
+@RANKERS
 def test_estimators_are_their_parents_kind(ranker):
     assert issubclass(ranker.ours, ranker.parent)
     objective = lp.LambdaRank("map")

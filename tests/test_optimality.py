@@ -388,12 +388,17 @@ def test_the_table_of_measures(host):
     assert np.isnan(np.diag(table.p_values)).all()
     again = lp.match_table(part, test, measures[:2], host, threads, rounds=6, valid=valid, progress=False)
     np.testing.assert_array_equal(again.values, table.values[:2, :2])
+    plain = lp.match_table(part, test, "ndcg", host, threads, 6, valid, progress=False, objective=lp.LambdaRank)
+    assert plain.values[0, 0] != table.values[0, 0]
     pairs = table.effective_pairs
     assert pairs[0] > pairs[1] > pairs[2] > 0
     # The cell (map, ndcg) by other means.
     if host == "lightgbm":
-        models = [train(host, measure, part, table.trees[i], num_leaves=31) for i, measure in enumerate(names[:2])]
-        scores = [raw(model, test.X) for model in models]
+        scores = []
+        for measure, trees in zip(names[:2], table.trees, strict=False):
+            data = lgb.Dataset(part.X, part.labels, group=part.group)
+            model = lgb.train({"objective": lp.objective(measure), "verbose": -1, **threads}, data, trees)
+            scores.append(raw(model, test.X))
         result = lp.compare("ndcg", test.labels, test.group, *scores)
         assert result.mean_b == pytest.approx(table.values[1, 0])
         assert result.p_t == pytest.approx(table.p_values[1, 0])

@@ -543,7 +543,7 @@ def test_the_trace_shows_the_weight_that_the_metric_moves(data):
 def test_the_lightgbm_ranker_evaluates_what_it_trains_for(data):
     train, valid = data.split(0.7, 0.3)
     floats = valid.labels + 0.5  # fatal to LightGBM's own ndcg, which nobody asked for
-    ranker = lp.LGBMRanker(objective=lp.LambdaRank("ndcg@3(gain='linear')"), n_estimators=3, verbose=-1, num_threads=1)
+    ranker = lp.LGBMRanker(objective="ndcg@3(gain='linear')", n_estimators=3, verbose=-1, num_threads=1)
     checks = {"eval_set": [(valid.X, floats)], "eval_group": [valid.group]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # eval_set is deprecated by the newest LightGBM only

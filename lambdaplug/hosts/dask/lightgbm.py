@@ -19,7 +19,7 @@ from distributed import get_worker
 
 from ...errors import LambdaplugError
 from ...evaluation import Metric
-from ...objectives import Objective
+from ...objectives import Objective, as_objective
 from ...queries import Array, Labels, vector
 from ...rows import sizes_of
 from ..base import by_name
@@ -288,7 +288,7 @@ def _eval_sets(given: dict[str, Any], several: dict[str, Any]) -> list[dict[str,
 
 
 class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
-    """``lightgbm.DaskLGBMRanker`` with a lambdaplug objective: ``.fit(dX, dy, qid=dq)``, or ``group=`` as the parent has it.
+    """``lightgbm.DaskLGBMRanker`` that takes a measure or an objective: ``.fit(dX, dy, qid=dq)``, or ``group=`` as the parent.
 
     ``qid`` and ``eval_qid`` have the query id of each row, and cannot be misaligned unnoticed. ``eval_metric`` takes
     ``lp.metric(...)``, exact over the workers, and is the measure trained for if left out; on such metrics early
@@ -314,7 +314,7 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
         data = examine(client, **given)
         same = tuple(all(one[name] is None or one[name] is given[name] for name in given) for one in sets)
         evals = [data if same[i] else examine(client, **one) for i, one in enumerate(sets)]
-        objective = self.objective if isinstance(self.objective, Objective) else None
+        objective = self._plugged()
         columns = Columns(client, objective, [one for one in metrics if isinstance(one, Metric)], data, evals)
         packed = _Packed(data, columns.of(data))
         others = [packed if one is data else _Packed(one, columns.of(one), len(data.rows)) for one in evals]
@@ -341,9 +341,15 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
         self._train(client, packed, callbacks=with_callback(objective, callbacks), instructions=told, **options)
         return self
 
+    def _plugged(self) -> Objective | None:
+        """What is trained, unless it is LightGBM's own."""
+        objective = as_objective(self.objective)
+        return objective if isinstance(objective, Objective) else None
+
     def _metrics(self, asked: Any, evaluated: bool) -> list[Any]:
         """The metrics to report: what is asked for, or else the measure trained for."""
-        target = self.objective.target if isinstance(self.objective, Objective) else None
+        objective = self._plugged()
+        target = None if objective is None else objective.target
         if evaluated and asked is None and target is not None and not self._named_metrics():
             return [Metric([target])]
         return [one for one in (asked if isinstance(asked, list) else [asked]) if one is not None]
@@ -370,7 +376,7 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
         stops |= any(isinstance(one, lgb.callback._EarlyStoppingCallback) for one in callbacks or ())
         named = self._named_metrics()
         quiet = all(str(name).lower() in ("none", "custom", "na", "null") for name in named)
-        silent = bool(named) or isinstance(self.objective, Objective)  # else the objective's own metric comes along
+        silent = bool(named) or self._plugged() is not None  # else the objective's own metric comes along
         if stops and not evaluated:
             raise LambdaplugError("early stopping: there is nothing to look at. Pass evals= (a ranker: eval_set=).")
         if stops and not (metrics and all(isinstance(one, Metric) for one in metrics) and quiet and silent):

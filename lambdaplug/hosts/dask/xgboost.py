@@ -22,7 +22,8 @@ from xgboost import dask as dxgb
 
 from ...errors import LambdaplugError
 from ...evaluation import Metric
-from ...objectives import Objective
+from ...measures import Measure
+from ...objectives import Objective, as_objective
 from ...queries import Array, Labels
 from ...rows import sizes_of
 from ..base import by_name
@@ -290,7 +291,7 @@ def _connected(run: Callable[[], dict[str, Any]], attempts: int = 3) -> dict[str
 
 
 class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
-    """``xgboost.dask.DaskXGBRanker`` with a lambdaplug objective: ``.fit(dX, dy, qid=dq)``.
+    """``xgboost.dask.DaskXGBRanker`` that takes a measure or an objective: ``.fit(dX, dy, qid=dq)``.
 
     ``eval_metric`` takes ``lp.metric(...)``, exact over the workers, and is the measure trained for if left out. Data
     that cut a query are refused, whatever ``allow_group_split`` says: rows are not moved unless you ask
@@ -300,7 +301,7 @@ class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
     eval_metric: Any
     callbacks: Any
 
-    def __init__(self, *, objective: str | Objective = "rank:ndcg", **kwargs: Any) -> None:
+    def __init__(self, *, objective: str | Measure | Objective = "rank:ndcg", **kwargs: Any) -> None:
         client = kwargs.pop("client", None)  # LightGBM's takes it here, XGBoost's as an attribute
         super().__init__(**kwargs)
         if set(getattr(self, "kwargs", None) or ()) == {"kwargs"}:  # where XGBoost 2.0 loses all of them
@@ -323,7 +324,8 @@ class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
         sets, ids = list(given.get("eval_set", ())), list(given.get("eval_qid", ()))
         if len(sets) != len(ids):
             raise LambdaplugError(f"eval_qid: expected one for each of eval_set ({len(sets)}), got {len(ids)}.")
-        words, metric = metrics_of(self.objective, self.eval_metric)
+        objective = as_objective(self.objective)
+        words, metric = metrics_of(objective, self.eval_metric)
         strange = [one for one in (words if isinstance(words, (list, tuple)) else [words]) if callable(one)]
         if strange:
             raise LambdaplugError(
@@ -335,7 +337,7 @@ class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
             self.client,
             {**self.get_xgb_params(), "eval_metric": words},
             (given["X"], given["y"], given["qid"]),
-            self.objective if isinstance(self.objective, Objective) else None,
+            objective if isinstance(objective, Objective) else None,
             [((*one, known), f"validation_{i}") for i, (one, known) in enumerate(zip(sets, ids, strict=True))],
             metric,
             self.callbacks,
