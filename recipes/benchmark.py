@@ -215,22 +215,26 @@ def race(contenders, repeats, title, of=min):
 def objective(size):
     """lambdaplug / the booster's own objective: a round on one feature and two leaves, minus one of stored gradients"""
     n = size["documents"]
-    duels = [  # work, host, its objective, how many documents have pairs with all below, our measure, goal
+    smooth, named = lp.LambdaRank("ndcg", noise=1.0), lp.objective("map")
+    duels = [  # work, host, its objective, how many documents have pairs with all below, our measure or objective, goal
         ("whole-list NDCG", "LightGBM", "lambdarank", n, "ndcg", Fraction(1, 8)),
         ("NDCG@30 pairs", "LightGBM", "lambdarank", 30, "ndcg@30", Fraction(1, 4)),
         ("NDCG@3 pairs", "LightGBM", "lambdarank", 3, "ndcg@3", Fraction(1, 3)),
         ("whole-list NDCG", "XGBoost", "rank:ndcg", n, "ndcg", Fraction(1, 20)),
         ("whole-list MAP", "XGBoost", "rank:map", n, "map", Fraction(1, 20)),
+        ("whole-list NDCG, noise=1", "LightGBM", "lambdarank", n, smooth, Fraction(1, 6)),
+        ("lp.objective('map')", "XGBoost", "rank:map", n, named, Fraction(1, 4)),
     ]
     if CATBOOST:
         duels.append(("whole-list NDCG", "CatBoost", "LambdaMart:metric=NDCG;norm=false", n, "ndcg", None))
     makers = {}  # each contender has a data set of its own
     for _, host, peer, pairs, measure, _ in duels:
-        rows = one_feature(size["queries"], n, binary=measure == "map")
+        rows = one_feature(size["queries"], n, binary=peer == "rank:map")
         makers.setdefault((host, "stored"), (HOSTS[host](*rows), stored_gradients(len(rows[0])), pairs))
         makers[host, peer, pairs] = HOSTS[host](*rows), peer, pairs
         if host != "CatBoost":
-            makers[host, measure] = HOSTS[host](*rows), lp.LambdaRank(measure), pairs
+            ours = lp.LambdaRank(measure) if isinstance(measure, str) else measure
+            makers[host, measure] = HOSTS[host](*rows), ours, pairs
     time = {(threads, *name): np.inf for threads in THREADS for name in makers}
     for block, threads in itertools.product(range(size["blocks"]), THREADS):
         # LightGBM's number of threads belongs to the process, so that one and two cannot take turns round by round.

@@ -2,6 +2,7 @@
 
     python recipes/match_the_measure.py                      # generated data
     python recipes/match_the_measure.py --data train.txt     # your own LETOR / SVMLight file with query ids
+    python recipes/match_the_measure.py --plain              # plain LambdaRank, as in the paper, not lp.objective
 
 "On the local optimality of LambdaRank" (2009), section 7.3: NDCG, NDCG@10, MAP and MRR, with a paired t-test of each cell
 against training for the measure tested and the number of effective pairs (its Tables 3 and 4), then test MRR over
@@ -31,6 +32,7 @@ def main():
     parser.add_argument("--data", help="a LETOR / SVMLight file with query ids; default: generated data")
     parser.add_argument("--relevant", type=float, help="lowest relevant label; default 2 for generated data, else 1")
     parser.add_argument("--measures", nargs="*", default=[], help="others to train for and test, such as err@10")
+    parser.add_argument("--plain", action="store_true", help="train lp.LambdaRank(measure), not lp.objective(measure)")
     parser.add_argument("--rounds", type=int, default=150, help="at most so many trees (validation decides)")
     parser.add_argument("--quick", action="store_true", help="less data, fewer trees, two sizes")
     parser.add_argument("--plot", default="match_the_measure.png", help="where the figures go")
@@ -50,15 +52,16 @@ def main():
     shares = (0.25, 1) if options.quick else (1 / 16, 1 / 4, 1)
 
     tables = {}
+    given = {"progress": False, "objective": lp.LambdaRank if options.plain else lp.objective}
     with tqdm(total=len(shares) + 1, desc="tables", disable=None) as bar:
         for share in shares:
             some = part.split(share, 1 - share)[0] if share < 1 else part
             tables["LightGBM", len(some.group)] = lp.match_table(
-                some, test, measures, "lightgbm", PARAMETERS["lightgbm"], rounds, valid, progress=False
+                some, test, measures, "lightgbm", PARAMETERS["lightgbm"], rounds, valid, **given
             )
             bar.update()
         tables["XGBoost", count] = lp.match_table(
-            part, test, measures, "xgboost", PARAMETERS["xgboost"], rounds, valid, progress=False
+            part, test, measures, "xgboost", PARAMETERS["xgboost"], rounds, valid, **given
         )
         bar.update()
     smallest = next(iter(tables))
