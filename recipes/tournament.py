@@ -65,6 +65,15 @@ ABLATIONS = {
     "four samples": functools.partial(lp.objective, samples=4),
     "three neighbours": functools.partial(lp.objective, neighbours=3),
 }
+PEERS = {  # where an objective cannot do a measure, NDCG is trained for
+    "Loss2": lambda _: lp.LambdaRank("ndcg", construction=lp.constructions.Loss2()),
+    "Extended": lambda m: lp.LambdaRank(_or_ndcg(m, "ndcg", "err", k=10), construction=lp.constructions.Extended()),
+    "PLRank": lambda m: lp.PLRank(_or_ndcg(m, "ndcg", "recall")),
+    "StochasticRank": lambda m: lp.StochasticRank(_or_ndcg(m, "ndcg", "err", "mrr", "map", "recall")),
+    "QueryRMSE": lambda _: lp.QueryRMSE(),
+    "QuerySoftmax": lambda _: lp.QuerySoftmax(),
+    "ListMLE": lambda _: lp.ListMLE(),
+}
 CATBOOST = {
     "YetiRank": lambda _: {"loss_function": "YetiRank"},
     "YetiRank, mode": lambda measure: {"loss_function": f"YetiRank:mode={_catboost(measure, 'MAP', 'MRR', 'ERR')}"},
@@ -74,6 +83,10 @@ CATBOOST = {
         "l2_leaf_reg": 0,
     },
 }
+
+
+def _or_ndcg(measure, *known, k=None):
+    return measure if measure.name in known else lp.NDCG(k=k)
 
 
 def _catboost(measure, *known):
@@ -167,7 +180,7 @@ FIT = {"lightgbm": fit_lightgbm, "xgboost": fit_xgboost, "catboost": fit_catboos
 
 def contenders(host, chosen):
     """Name -> the objective for a measure, of everything that plays in this host."""
-    ours = OURS | (ABLATIONS if chosen == "all" else {})
+    ours = OURS | (ABLATIONS | PEERS if chosen == "all" else {})
     if host == "catboost":
         return dict(CATBOOST) if chosen == "all" else {"YetiRank": CATBOOST["YetiRank"]}
     return {name: (lambda _, spec=spec: spec) for name, spec in BUILT_IN[host].items()} | ours
@@ -330,7 +343,9 @@ def main():
     parser.add_argument("--sets", nargs="*", help="generated: graded, binary, 'one relevant'; real: " + ", ".join(REAL))
     parser.add_argument("--hosts", nargs="*", default=[*BUILT_IN, *(["catboost"] if catboost else [])])
     parser.add_argument("--measures", nargs="*", default=list(MEASURES))
-    parser.add_argument("--contenders", choices=["main", "all"], default="all", help="main: without the ablations")
+    parser.add_argument(
+        "--contenders", choices=["main", "all"], default="all", help="main: without ablations and peers"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="of the cross-validation, each with other parts")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="trainings at a time, each on one thread")
     parser.add_argument("--out", default="tournament", help="where finished trainings are kept")

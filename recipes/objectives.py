@@ -1,0 +1,135 @@
+"""Every objective on one data set: what it reaches, and what a round of it costs.
+
+    python recipes/objectives.py                      # generated data
+    python recipes/objectives.py --data train.txt     # your own LETOR / SVMLight file with query ids
+
+All are trained in LightGBM and XGBoost with ordinary parameters, and stopped on validation by NDCG@10. The time is that of
+one gradient on the training data, one thread, the least of several. One table, one picture.
+"""
+
+import time
+import warnings
+from pathlib import Path
+
+import lightgbm as lgb
+import matplotlib
+import numpy as np
+import pandas as pd
+import xgboost as xgb
+from common import TEXT, arguments
+from tqdm import tqdm
+
+import lambdaplug as lp
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+MEASURE = lp.NDCG(k=10)
+OBJECTIVES = {
+    "lp.objective": lp.objective(MEASURE),
+    "LambdaRank": lp.LambdaRank(MEASURE),
+    "LambdaRank, Loss2": lp.LambdaRank("ndcg", construction=lp.constructions.Loss2()),
+    "LambdaRank, Extended": lp.LambdaRank(MEASURE, construction=lp.constructions.Extended("static")),
+    "RankNet": lp.LambdaRank("pairs"),
+    "YetiRank's weights": lp.presets.catboost_yetirank(),
+    "Approx": lp.Approx(MEASURE),
+    "PLRank": lp.PLRank(MEASURE),
+    "StochasticRank": lp.StochasticRank(MEASURE),
+    "SPSA": lp.SPSA(MEASURE),
+    "QueryRMSE": lp.QueryRMSE(),
+    "QuerySoftmax": lp.QuerySoftmax(),
+    "ListMLE": lp.ListMLE(),
+    "XE-NDCG": lp.presets.lightgbm_xendcg(),
+}
+
+
+def train_lightgbm(objective, train, valid, rounds):
+    data = lgb.Dataset(train.X, train.labels, group=train.group)
+    model = lgb.train(
+        {"objective": objective, "metric": "None", "verbose": -1},
+        data,
+        rounds,
+        valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
+        feval=lp.metric(MEASURE),
+        callbacks=[lgb.early_stopping(50, verbose=False)],
+    )
+    return model.predict
+
+
+def train_xgboost(objective, train, valid, rounds):
+    data, check = (xgb.DMatrix(part.X, part.labels, qid=part.qid) for part in (train, valid))
+    model = xgb.train(
+        {"learning_rate": 0.1, "disable_default_eval_metric": 1},
+        data,
+        rounds,
+        obj=objective,
+        evals=[(check, "valid")],
+        custom_metric=lp.metric(MEASURE),
+        early_stopping_rounds=50,
+        verbose_eval=False,
+    )
+    return lambda X: model.predict(xgb.DMatrix(X), iteration_range=(0, model.best_iteration + 1))
+
+
+TRAIN = {"LightGBM": train_lightgbm, "XGBoost": train_xgboost}
+
+
+def milliseconds(objective, data):
+    """Of one gradient at scores that spread as after some rounds."""
+    rows = lgb.Dataset(data.X[:, :1], data.labels, group=data.group, params={"verbose": -1}).construct()
+    random, times = np.random.default_rng(0), []
+    scores = random.normal(size=len(data.labels))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lp.LambdaplugWarning)  # nothing is trained here, so that no round is known
+        for _ in range(6):
+            scores += random.normal(0, 0.05, len(scores))
+            start = time.perf_counter()
+            objective(scores, rows)
+            times.append(time.perf_counter() - start)
+    return 1000 * min(times)
+
+
+def plot(table, path):
+    figure, axis = plt.subplots(figsize=(9, 5.4), layout="constrained")
+    for host, colour in (("LightGBM", "#0072b2"), ("XGBoost", "#d55e00")):
+        half = 1.96 * table[f"{host}, error"]
+        axis.errorbar(table["ms per gradient"], table[host], half, fmt="o", color=colour, ecolor="0.8", label=host)
+    best = table[["LightGBM", "XGBoost"]].max(axis=1)
+    for name, x, y in zip(table.index, table["ms per gradient"], best, strict=True):
+        axis.annotate(name, (x, y), (4, 6), textcoords="offset points", fontsize=8)
+    axis.set(xscale="log", xlabel="milliseconds per gradient, one thread", ylabel=f"test {MEASURE}".upper())
+    axis.set_title("Every objective on one data set, with 95 % intervals", loc="left")
+    axis.legend(frameon=False, loc="lower right")
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=120)
+    print(f"picture: {Path(path).resolve()}")
+
+
+def main():
+    parser = arguments(__doc__, "objectives.png", rounds=200, data=TEXT)
+    options = parser.parse_args()
+    if options.data:
+        train, valid, test = lp.data.load_letor(options.data).split(0.6, 0.2, 0.2)
+    else:
+        sizes = (60, 30, 60) if options.quick else (800, 200, 2000)
+        train, valid, test = lp.data.cubic(sum(sizes), documents=40, features=20, noise=1.0).split(*sizes)
+    rounds = 8 if options.quick else options.rounds
+    lp.set_num_threads(1)
+
+    rows = {}
+    for name, objective in tqdm(OBJECTIVES.items(), desc="objectives", disable=None):
+        rows[name] = {}
+        for host, fit in TRAIN.items():
+            scores = fit(objective, train, valid, rounds)(test.X)
+            values = lp.evaluate(MEASURE, test.labels, scores, test.group, per_query=True)[str(MEASURE)]
+            rows[name][host] = np.nanmean(values)
+            rows[name][f"{host}, error"] = np.nanstd(values) / np.sqrt(np.sum(~np.isnan(values)))
+        rows[name]["ms per gradient"] = milliseconds(objective, train)
+    table = pd.DataFrame(rows).T.sort_values("LightGBM", ascending=False)
+    print(f"test {MEASURE}; {len(train.group)} / {len(valid.group)} / {len(test.group)} queries")
+    print(table.to_string(float_format=lambda x: f"{x:.4f}"))
+    plot(table, options.plot)
+
+
+if __name__ == "__main__":
+    main()
