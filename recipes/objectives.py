@@ -90,17 +90,24 @@ def milliseconds(objective, data):
 
 
 def plot(table, path):
-    figure, axis = plt.subplots(figsize=(9, 5.4), layout="constrained")
-    for host, colour in (("LightGBM", "#0072b2"), ("XGBoost", "#d55e00")):
+    """Quality with intervals on the left, cost on the right, one line per objective."""
+    size = (9, 1.4 + 0.32 * len(table))
+    figure, (left, right) = plt.subplots(1, 2, figsize=size, sharey=True, layout="constrained", width_ratios=(3, 2))
+    places = np.arange(len(table))
+    for host, colour, shift in (("LightGBM", "#0072b2", -0.12), ("XGBoost", "#d55e00", 0.12)):
         half = 1.96 * table[f"{host}, error"]
-        axis.errorbar(table["ms per gradient"], table[host], half, fmt="o", color=colour, ecolor="0.8", label=host)
-    best = table[["LightGBM", "XGBoost"]].max(axis=1)
-    for name, x, y in zip(table.index, table["ms per gradient"], best, strict=True):
-        axis.annotate(name, (x, y), (4, 6), textcoords="offset points", fontsize=8)
-    axis.set(xscale="log", xlabel="milliseconds per gradient, one thread", ylabel=f"test {MEASURE}".upper())
-    axis.set_title("Every objective on one data set, with 95 % intervals", loc="left")
-    axis.legend(frameon=False, loc="lower right")
-    axis.spines[["top", "right"]].set_visible(False)
+        left.errorbar(table[host], places + shift, xerr=half, fmt="o", ms=5, color=colour, lw=1, label=host)
+    left.set_yticks(places, table.index)
+    left.invert_yaxis()
+    left.set_xlabel(f"test {str(MEASURE).upper()}, with 95 % intervals")
+    left.legend(frameon=False, loc="upper left", fontsize=9)
+    right.barh(places, table["ms per gradient"], height=0.6, color="0.6")
+    right.set(xscale="log", xlabel="milliseconds per gradient, one thread")
+    for axis in (left, right):
+        axis.grid(axis="x", color="0.9")
+        axis.set_axisbelow(True)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.suptitle("Every objective on one data set: what it reaches, what it costs", x=0.01, ha="left", fontsize=11)
     figure.savefig(path, dpi=120)
     print(f"picture: {Path(path).resolve()}")
 
