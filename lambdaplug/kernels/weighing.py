@@ -80,10 +80,10 @@ weigh_exactly = inlinable(copied(weigh))  # the same for float64: nothing reorde
 
 
 @inlinable
-def nearness(near: float, places: Any, n: int) -> float:
+def nearness(near: float, place: Any, n: int) -> float:
     """What a pair's distance is added to. Where all places are equal nothing is divided."""
     for r in range(1, n):
-        if places[r] != places[0]:
+        if place[r] != place[0]:
             return near
     return 1.0
 
