@@ -64,6 +64,10 @@ ABLATIONS = {
     "no normalisation": functools.partial(lp.objective, normalize="none"),
     "four samples": functools.partial(lp.objective, samples=4),
     "three neighbours": functools.partial(lp.objective, neighbours=3),
+    "noise falling": functools.partial(lp.objective, noise=lp.cosine(2.0, 0.5, 150)),
+    "support falling": lambda m: lp.interpolate(
+        lp.objective("ndcg"), lp.objective(m, support=None), weight=lp.linear(0.25, 0.005)
+    ),
 }
 PEERS = {  # where an objective cannot do a measure, NDCG is trained for
     "Loss2": lambda _: lp.LambdaRank("ndcg", construction=lp.constructions.Loss2()),
