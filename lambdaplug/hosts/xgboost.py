@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -33,6 +33,9 @@ from .sharing import columns_of
 __all__ = ["HOST", "XGBDataIter", "XGBRanker", "metrics_of", "plain_parameters"]
 
 Raw = tuple[npt.NDArray[Any], ...]
+
+
+REPORTS = 2000  # that are kept of each data set: enough for a training, and a search of thousands does not pile them up
 
 
 class Report(NamedTuple):
@@ -61,7 +64,7 @@ class XGBoost(Host):
         # What we have reported while an EarlyStopping has not said which way it looks.
         self._undirected: weakref.WeakKeyDictionary[Any, dict[str, list[float]]] = weakref.WeakKeyDictionary()
         # Our reports, numbered, where no EarlyStopping was in sight; how many there were when a Booster was first seen.
-        self._unwatched: weakref.WeakKeyDictionary[xgb.DMatrix, list[Report]] = weakref.WeakKeyDictionary()
+        self._unwatched: weakref.WeakKeyDictionary[xgb.DMatrix, deque[Report]] = weakref.WeakKeyDictionary()
         self._reports = 0
         self._begun: weakref.WeakKeyDictionary[xgb.Booster, int] = weakref.WeakKeyDictionary()
         self._warned: weakref.WeakSet[xgb.Booster] = weakref.WeakSet()
@@ -145,7 +148,7 @@ class XGBoost(Host):
         stoppings = _stoppings(container.callbacks) if container is not None else []
         if not stoppings:
             trees = None if booster is None else self.trees(booster)
-            self._unwatched.setdefault(data, []).append(Report(self._reports, trees, dict(reported)))
+            self._unwatched.setdefault(data, deque(maxlen=REPORTS)).append(Report(self._reports, trees, dict(reported)))
             self._reports += 1
         names = [name for name, _ in reported]
         for stopping in stoppings:
