@@ -113,3 +113,21 @@ def test_every_measure_has_one(name):
     gradient, hessian = objective.gradients(np.zeros(25), np.minimum(DATA.labels[:25], 1), [25])
     assert np.abs(gradient).max() > 0
     assert np.all(hessian > 0)
+
+
+@pytest.mark.parametrize("given", ["map", lp.MAP(k=5)])
+def test_a_measure_in_place_of_an_objective(given):
+    with pytest.raises(lp.LambdaplugError, match=r"Did you mean lp.objective\('map"):
+        lp.Mixture([(1.0, given)])
+
+
+def test_a_measure_or_a_class_given_to_a_booster():
+    train, matrix = lgb.Dataset(DATA.X, DATA.labels, group=DATA.group), xgb.DMatrix(DATA.X, DATA.labels, qid=DATA.qid)
+    with pytest.raises(
+        lp.LambdaplugError, match=r"is a measure. To train for it, give the booster lp.objective\('map@5'\)"
+    ):
+        lgb.train({"objective": lp.MAP(k=5), "verbose": -1}, train, 1)
+    with pytest.raises(lp.LambdaplugError, match=r"to report it, lp.metric\('map'\)"):
+        xgb.train({}, matrix, 1, obj=lp.MAP())
+    with pytest.raises((lp.LambdaplugError, TypeError), match="LambdaRank"):
+        xgb.train({}, matrix, 1, obj=lp.LambdaRank)

@@ -36,7 +36,7 @@ not be integers, with its derivative with respect to each position in ``slope``.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -100,6 +100,13 @@ class Measure:
         return f"{text}({','.join(given)})" if given else text
 
     __repr__ = __str__
+
+    def __call__(self, *_: object) -> NoReturn:
+        """Boosters call what they are given as an objective or a metric: say what a measure is for."""
+        text = repr(str(self))
+        raise LambdaplugError(
+            f"{self} is a measure. To train for it, give the booster lp.objective({text}); to report it, lp.metric({text})."
+        )
 
     # What the labels mean.
 

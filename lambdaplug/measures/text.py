@@ -63,7 +63,10 @@ def as_measure(measure: str | Measure) -> Measure:
     if isinstance(measure, Measure):
         return measure
     if not isinstance(measure, str):
-        raise LambdaplugError(f"expected a measure or its name such as 'ndcg@10', got {shown(measure)}.")
+        hint = " A booster is given an object, as lp.objective('map') or lp.LambdaRank('map') make it." * hasattr(
+            measure, "shape"
+        )
+        raise LambdaplugError(f"expected a measure or its name such as 'ndcg@10', got {shown(measure)}.{hint}")
     found = _TEXT.fullmatch(measure.strip())
     name = found["name"].lower() if found else measure.strip().lower()
     if name not in REGISTRY:

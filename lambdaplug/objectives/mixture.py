@@ -49,7 +49,8 @@ class Mixture(Objective):
             raise LambdaplugError("expected at least one objective.")
         for _, part in terms:
             if not isinstance(part, Objective):
-                raise LambdaplugError(f"expected an objective such as lp.LambdaRank('map'), got {part!r}.")
+                meant = f" Did you mean lp.objective({str(part)!r})?" if isinstance(part, (str, Measure)) else ""
+                raise LambdaplugError(f"expected an objective such as lp.objective('map'), got {part!r}.{meant}")
         if guard is not None and (not isinstance(guard, Guard) or len(terms) < 2):
             raise LambdaplugError(
                 f"guard: expected lp.guard('ndcg@3', floor=...) and at least two parts, got {guard!r}."
