@@ -5,15 +5,17 @@
     python recipes/tournament.py --sets graded --contenders main --repeats 1
 
 Repeated cross-validation by query: each query is in the test part once per repeat, and every model has the trees that are
-best on validation queries by the measure tested. A query's values are averaged over the repeats; then come paired t-tests
-over queries, with Holm's correction over all cells. The best built-in of a host is chosen by its test values, which favours
-it. Finished trainings are kept in --out, so that a run that was stopped goes on where it was.
+best on validation queries by the measure tested. Generated queries cost nothing, so that of generated data thousands more
+are tested by every model. A query's values are averaged over its models; then come paired t-tests over queries, with Holm's
+correction over all cells. The best built-in of a host is chosen by its test values, which favours it. Finished trainings are
+kept in --out, so that a run that was stopped goes on where it was.
 """
 
 import concurrent.futures
 import dataclasses
 import functools
 import itertools
+import json
 import os
 import warnings
 from pathlib import Path
@@ -38,6 +40,7 @@ except ImportError:
     catboost = None
 
 FOLDS = 5
+GENERATED = ("graded", "binary", "one relevant")
 RELEVANT = {"lightgbm_rank": 2, "techno2020_clicks": 3, "graded": 2}  # the lowest relevant label; else 1
 REAL = ("mq2008", "lightgbm_rank", "techno2020_clicks", "fluccs")
 MEASURES = ("ndcg@10", "map", "mrr", "err@10", "recall@20")
@@ -115,7 +118,7 @@ def generated(name, queries, documents):
 
 @functools.lru_cache(maxsize=1)
 def load(name, queries):
-    if name in ("graded", "binary", "one relevant"):
+    if name in GENERATED:
         return generated(name, queries, 40)
     path = beside(name) or Path(name)
     if path.suffix == ".npz":
@@ -206,10 +209,11 @@ def play(task):
     warnings.simplefilter("ignore", lp.LambdaplugWarning)
     lp.set_num_threads(1)
     measures = [measure_for(text, name, options.relevant) for text in texts]
-    X, y, qid = load(name, options.queries)
+    X, y, qid = load(name, options.queries + options.test_queries)
     group = lp.data.sizes_of(qid)
-    fold = np.empty(len(group), int)
-    for k, part in enumerate(np.array_split(np.random.default_rng(repeat).permutation(len(group)), FOLDS)):
+    known = options.queries if name in GENERATED else len(group)  # the others are tested by every model
+    fold = np.full(len(group), FOLDS)
+    for k, part in enumerate(np.array_split(np.random.default_rng(repeat).permutation(known), FOLDS)):
         fold[part] = k
     of_row = np.repeat(fold, group)
 
@@ -217,16 +221,20 @@ def play(task):
         return X[np.isin(of_row, folds)], y[np.isin(of_row, folds)], group[np.isin(fold, folds)]
 
     objective = contenders(host, chosen)[contender](measures[0])
-    values = [np.full(len(group), np.nan) for _ in measures]
+    values = [[] for _ in measures]
     for k in range(FOLDS):
         rest = [j for j in range(FOLDS) if j not in (k, (k + 1) % FOLDS)]
-        test = part(k)
+        tested = k if known == len(group) else FOLDS
+        test = part(tested)
         scores = FIT[host](objective, part(*rest), part((k + 1) % FOLDS), test, measures, options.rounds)
         for measure, kept, one in zip(measures, values, scores, strict=True):
-            kept[fold == k] = lp.evaluate(measure, test[1], one, test[2], per_query=True)[str(measure)]
+            kept.append(np.full(len(group), np.nan))
+            kept[-1][fold == tested] = lp.evaluate(measure, test[1], one, test[2], per_query=True)[str(measure)]
     for text, kept in zip(texts, values, strict=True):
         path = path_of(out, name, host, contender, text, repeat)
-        np.save(path.with_suffix(".part.npy"), kept)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # queries that were not tested, or have no value
+            np.save(path.with_suffix(".part.npy"), np.nanmean(kept, axis=0))
         path.with_suffix(".part.npy").replace(path)
 
 
@@ -341,8 +349,21 @@ def picture(table, path):
     print(f"picture: {path}")
 
 
+def folder(options):
+    """Where finished trainings are kept: with the settings that they were made with, and no others."""
+    out, names = Path(options.out), ("rounds", "queries", "test_queries", "relevant")
+    settings = json.dumps({name: getattr(options, name) for name in names} | {"lambdaplug": lp.__version__})
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "settings.json"
+    if path.exists() and path.read_text() != settings:
+        raise SystemExit(f"{out} has trainings with {path.read_text()}, not with {settings}: choose another --out.")
+    path.write_text(settings)
+    return out
+
+
 def main():
     parser = arguments(__doc__, "tournament.png", rounds=200, queries=1000, data=f"{TEXT}, or .npz with X, y, qid")
+    parser.add_argument("--test-queries", type=int, default=4000, help="of the generated data, beside --queries")
     parser.add_argument("--relevant", type=float, help="the lowest relevant label; default 1 for your own data")
     parser.add_argument("--sets", nargs="*", help="generated: graded, binary, 'one relevant'; real: " + ", ".join(REAL))
     parser.add_argument("--hosts", nargs="*", default=[*BUILT_IN, *(["catboost"] if catboost else [])])
@@ -355,14 +376,13 @@ def main():
     parser.add_argument("--out", default="tournament", help="where finished trainings are kept")
     options = parser.parse_args()
     if options.quick:
-        options.queries, options.rounds, options.repeats, options.jobs = 40, 10, 1, 1
+        options.queries, options.test_queries, options.rounds, options.repeats, options.jobs = 40, 60, 10, 1, 1
         options.hosts, options.contenders, options.measures = ["lightgbm", "xgboost"], "main", ["ndcg@10", "mrr"]
         options.sets = options.sets or ([] if options.data else ["graded", "one relevant"])
         options.out = str(Path(options.plot).with_suffix(""))
     found = [name for name in REAL if beside(name)]
     options.sets = [options.data] if options.data else options.sets or ["graded", "binary", "one relevant", *found]
-    out = Path(options.out)
-    out.mkdir(parents=True, exist_ok=True)
+    out = folder(options)
 
     todo = list(tasks(options, out))
     with tqdm(total=len(todo), desc="cross-validations", disable=None) as bar:
