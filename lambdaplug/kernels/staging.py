@@ -173,15 +173,15 @@ def stage_distance(place: Any, top: float, fast: Any, padded: int) -> None:
 
 @functools.cache
 def stage_by_gain_kernel() -> Callable[..., int]:
-    """``kernel(documents, wanted, begin, lists, tables) -> the kinds of queries there are, BY_RANK: those left over``.
+    """``kernel((scores, placed, weight), wanted, begin, lists, tables) -> the kinds of queries there are, BY_RANK: those left over``.
 
     Whole lists, put into the order of falling gains: ``begin`` is where each document's gain begins in that order. Left
     over are lists with a cut, and WIDE ones.
     """
 
     def kernel(documents: Any, wanted: Any, begin: Any, lists: Any, tables: Any) -> int:
-        documents, wanted, lists, tables = Documents(*documents), Wanted(*wanted), Lists(*lists), Tables(*tables)
-        scores, weight = documents.scores, documents.weight
+        wanted, lists, tables = Wanted(*wanted), Lists(*lists), Tables(*tables)
+        scores, placed, weight = documents  # of a data set's columns no more than it reads: each takes time to compile
         rows, fast = tables.rows, tables.fast
         offsets, first, order, marks = lists.offsets, lists.first, lists.order, tables.marks
         sigma, fine, symmetric, ordered = wanted.sigma, wanted.fine, wanted.symmetric, wanted.ordered
@@ -235,10 +235,13 @@ def stage_by_gain_kernel() -> Callable[..., int]:
             for r in range(n):
                 power[r] = exponential(sigma * (score[r] - top))
             if wanted.distanced:
-                place = line(rows, PLACE, low, n)
+                highest = placed[start + order[start]]
                 for r in range(n):
-                    place[r] = load(documents.placed, start + document[r])
-                stage_distance(place, documents.placed[start + order[start]], fast, padded)
+                    value = placed[start + document[r]]
+                    rows[PLACE, low + r] = value
+                    value -= highest
+                    fast[PLACE32, padded + r] = np.float32(value)
+                    fast[PLACE_REST, padded + r] = np.float32(value - np.float32(value))
             if weight.size > 0:
                 for r in range(n):
                     fast[WEIGHT32, padded + r] = np.float32(load(weight, start + document[r]))

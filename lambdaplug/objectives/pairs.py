@@ -155,7 +155,8 @@ class ByRows(PairEngine):
         documents, wanted, levels = self.documents, self.wanted, self.levels
         found = BY_RANK
         if self.by_gain:
-            found = stage_by_gain_kernel()(documents, wanted, levels.begin, lists, tables)
+            scores, placed, _, weight, *_ = documents
+            found = stage_by_gain_kernel()((scores, placed, weight), wanted, levels.begin, lists, tables)
         if found & BY_RANK:
             found = (found & ~BY_RANK) | stage_by_rank_kernel()(documents, wanted, lists, tables)
         n, part = len(gradient), (0, len(gradient))
