@@ -367,7 +367,7 @@ def growth(size):
             x = np.array([queries * n if panel else n for queries, n in shapes])
             time = np.array([best[measure, shape] / (1 if panel else shape[0]) for shape in shapes])
             slope = np.polyfit(np.log(x), np.log(time), 1)[0]
-            work = f"{name}, {'rows' if panel else 'documents a query'} from {x[0]:,} to {x[-1]:,}"
+            work = f"{name}, {'rows' if panel else 'documents per query'} from {x[0]:,} to {x[-1]:,}"
             measured = f"{1e3 * time[0]:.3g} to {1e3 * time[-1]:.3g} ms"
             results.append(Result(work, measured, slope, goal, "slope"))
             CURVES.append((panel, f"{name}, slope {slope:.2f}", x, time))

@@ -902,3 +902,12 @@ def test_functions_are_freed_with_their_measures(monkeypatch):
     many = [closure(number)[1] for number in range(100, 110)]
     gc.collect()
     assert sum(one() is not None for one in many) <= 1  # the recent one
+
+
+def test_the_support_of_the_recommended_objective_has_the_gain_of_the_measure():
+    def gains_of(**options):
+        objective = lp.objective(lp.custom("revenue@5", revenue, delta=revenue_delta, k=5, **options))
+        return objective.parts[1].measure.gain
+
+    assert gains_of() == "linear"  # without a gain the functions get the labels themselves
+    assert gains_of(gain="exp2") == "exp2"

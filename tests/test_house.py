@@ -126,9 +126,12 @@ def test_examples_in_docstrings_run(name):
     assert results.failed == 0
 
 
+PAGES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", *sorted((ROOT / "recipes").rglob("*.md")))]
+
+
 def python_blocks():
-    """(code, what it prints, modules it needs) of both pages; ``<!-- needs: ray -->`` stands before a block."""
-    for page in ("README.md", "recipes/README.md"):
+    """(code, what it prints, modules it needs) of all pages; ``<!-- needs: ray -->`` stands before a block."""
+    for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
         pattern = r"(?:<!-- needs: ([\w, ]+) -->\n+)?```python\n(.*?)```(?:\n+```\n(.*?)```)?"
         for number, (needs, code, printed) in enumerate(re.findall(pattern, text, re.S)):
@@ -150,6 +153,26 @@ def test_the_readme_runs_and_prints_what_it_says(code, printed, needs, capsys, t
         assert [name for name, _ in found] == [name for name, _ in expected]
         # Another processor grows slightly other trees.
         np.testing.assert_allclose([float(x) for _, x in found], [float(x) for _, x in expected], atol=0.02)
+
+
+def test_the_readme_is_short_and_its_commands_come_first():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 200
+    assert re.findall(r"```bash\n(.*?)\n```", readme, re.S)[:2] == [
+        'python -m pip install ".[lightgbm,xgboost,recipes]" && python recipes/quickstart.py',
+        'python -m pip install ".[test]" && python -m pytest',
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / page).read_text(encoding="utf-8")):
+        assert ((ROOT / page).parent / target).is_file(), target
+
+
+def test_every_page_of_the_guide_is_linked_from_the_readme():
+    linked = re.findall(r"\]\((recipes/guide/\w+\.md)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert set(linked) == {page for page in PAGES if page.startswith("recipes/guide/")}
 
 
 def test_every_recipe_is_on_the_recipes_page():

@@ -247,12 +247,16 @@ def test_discounts():
         value("dcg(discount='log')", [1])
 
 
-def test_the_readme_table_is_the_registry():
-    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-    table = dict(re.findall(r"^\| `(\w+)[^|]*\| [^|]*\| ([^|]*?) \| [^|]*\|$", readme, re.M))
-    assert table == {name: kind.formula for name, kind in registered().items()}
-    undefined = dict(re.findall(r"^\| `(\w+)[^|]*\| [^|]*\| [^|]* \| ([^|]*?) \|$", readme, re.M))
+def test_the_tables_of_measures_are_the_registry():
+    root = Path(__file__).parent.parent
+    page = (root / "recipes/guide/measures.md").read_text(encoding="utf-8")
+    table = dict(re.findall(r"^\| `(\w+)[^|]*\| [^|]*\| ([^|]*?) \| [^|]*\|$", page, re.M))
+    formulas = {name: kind.formula for name, kind in registered().items()}
+    assert table == formulas
+    undefined = dict(re.findall(r"^\| `(\w+)[^|]*\| [^|]*\| [^|]* \| ([^|]*?) \|$", page, re.M))
     assert undefined == {name: kind.undefined for name, kind in registered().items()}
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| `(\w+)` \| ([^|]*?) \|$", readme, re.M)) == formulas
 
 
 def test_every_measure_has_a_citation_and_an_example():

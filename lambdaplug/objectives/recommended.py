@@ -14,7 +14,7 @@ from .mixture import Mixture
 
 __all__ = ["as_objective", "objective"]
 
-# What recipes/tournament.py keeps: see recipes/README.md.
+# What recipes/tournament.py keeps: see recipes/guide/objectives.md.
 NOISE = 1.0
 DISTANCE = 0.01  # the hosts' own
 
@@ -50,7 +50,7 @@ def objective(
     Notes
     -----
     The default support reads labels as NDCG does: grades from 0 to 30 with gains 2^label - 1, also fractions such as click
-    rates. For larger numbers (counts, prices) say ``support="ndcg(gain='linear')"``. Documents without a label (NaN) are
+    rates; for ``lp.custom`` without a gain, as numbers >= 0. For larger numbers (counts, prices) with other measures say ``support="ndcg(gain='linear')"``. Documents without a label (NaN) are
     in no pair. Which labels are relevant is the measure's to say: ``lp.MAP(relevant=2)``.
 
     Examples
@@ -75,7 +75,8 @@ def _whole_list(kind: Measure) -> Measure:
     """NDCG of the whole list, with the gains of this measure."""
     if isinstance(kind, (CNDCG, NDCG)):
         return dataclasses.replace(kind, k=None)
-    return NDCG(gain=getattr(kind, "gain", "exp2"))
+    gain = getattr(kind, "gain", "exp2")
+    return NDCG(gain="linear" if gain is None else gain)  # lp.custom without a gain gets the labels themselves
 
 
 def as_objective(value: Any) -> Any:
