@@ -21,7 +21,6 @@ def part(measure, **options):
     ("measure", "support"),
     [
         ("map", "ndcg"),
-        ("mrr@10", "ndcg"),
         ("ndcg@10", "ndcg"),
         ("ndcg@10(gain='linear')", "ndcg(gain='linear')"),
         ("cndcg@3", "cndcg"),
@@ -37,6 +36,15 @@ def test_it_is_a_composition_of_public_parts(measure, support):
     assert repr(found) == repr(expected)
     assert pickle.loads(pickle.dumps(found)) == expected
     assert found.target == part(measure).measure
+
+
+def test_mrr_is_helped_by_map():
+    for text in ("mrr", "mrr@10(relevant=2)"):
+        own = lp.LambdaRank(text).measure
+        helped = lp.Mixture([(0.1, part(own)), (0.4, part(lp.MAP(relevant=own.relevant))), (0.5, part("ndcg"))])
+        assert lp.objective(text) == helped
+        assert lp.objective(text).target == own  # what rankers report
+    assert [weight for weight, _ in lp.objective("mrr", share=0.45).terms] == [0.55, 0.2, 0.25]
 
 
 def test_its_options():

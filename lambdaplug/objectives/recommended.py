@@ -7,7 +7,7 @@ from typing import Any
 from ..checking import is_number, shown
 from ..costs import RankNet
 from ..errors import LambdaplugError
-from ..measures import CNDCG, NDCG, Measure, as_measure
+from ..measures import CNDCG, MAP, MRR, NDCG, Measure, as_measure
 from .base import Objective
 from .lambdarank import LambdaRank
 from .mixture import Mixture
@@ -20,27 +20,28 @@ DISTANCE = 0.01  # the hosts' own
 
 
 def objective(
-    measure: str | Measure, *, support: str | Measure | None = "auto", share: float = 0.5, **options: Any
+    measure: str | Measure, *, support: str | Measure | None = "auto", share: float | None = None, **options: Any
 ) -> Objective:
     """The objective that we recommend for a measure: name what you report, and train for it.
 
     Half of it is smoothed lambdas for the measure itself, half the same for NDCG of the whole list. A measure that sees
-    little of a list (MRR, a cut-off), or only whether a document is relevant, leaves most pairs without a force; noise and
-    support give them one, and the support knows the grades. Both have the hosts' own normalisations, so that their
-    gradients and hessians are on the scale that the hosts' default parameters are made for. It prints as the parts it is
-    made of, and is no more than that.
+    little of a list (a cut-off), or only whether a document is relevant, leaves most pairs without a force; noise and
+    support give them one, and the support knows the grades. MRR sees least of all, one document: there a tenth is MRR's and
+    four tenths are MAP's, which is the same measure where one document is relevant. All parts have the hosts' own
+    normalisations, so that their gradients and hessians are on the scale that the hosts' default parameters are made for.
+    It prints as the parts it is made of, and is no more than that.
 
     Parameters
     ----------
     measure : str or Measure
         What is to become better: ``"map"``, ``"mrr@10"``, ``lp.NDCG(k=10, gain="linear")``, ``lp.custom(...)``.
     support : str or Measure or None
-        The measure of the other half. ``"auto"``: NDCG of the whole list, with the measure's own gains if it has any (of
-        CNDCG, the whole-list CNDCG). ``None``: no support.
-    share : float
-        The support's weight, from 0 to 1.
+        What helps. ``"auto"``: NDCG of the whole list, with the measure's own gains if it has any (of CNDCG, the
+        whole-list CNDCG; for MRR, MAP too). ``None``: no support.
+    share : float, optional
+        The support's weight, from 0 to 1; default 0.5, for MRR 0.9.
     **options
-        Of :class:`LambdaRank`, for both parts: ``labels``, ``noise``, ``samples``, ``seed``, ``sigma``, ``normalize``, ...
+        Of :class:`LambdaRank`, for all parts: ``labels``, ``noise``, ``samples``, ``seed``, ``sigma``, ``normalize``, ...
 
     Returns
     -------
@@ -50,8 +51,9 @@ def objective(
     Notes
     -----
     The default support reads labels as NDCG does: grades from 0 to 30 with gains 2^label - 1, also fractions such as click
-    rates; for ``lp.custom`` without a gain, as numbers >= 0. For larger numbers (counts, prices) with other measures say ``support="ndcg(gain='linear')"``. Documents without a label (NaN) are
-    in no pair. Which labels are relevant is the measure's to say: ``lp.MAP(relevant=2)``.
+    rates; for ``lp.custom`` without a gain, as numbers >= 0. For larger numbers (counts, prices) with other measures say
+    ``support="ndcg(gain='linear')"``. Documents without a label (NaN) are in no pair. Which labels are relevant is the
+    measure's to say: ``lp.MAP(relevant=2)``.
 
     Examples
     --------
@@ -59,24 +61,32 @@ def objective(
     Mixture([(0.5, LambdaRank('map', cost=RankNet(distance=0.01), normalize='log', noise=1)), (0.5, LambdaRank('ndcg', cost=RankNet(distance=0.01), normalize='log', noise=1))])
     >>> objective("ndcg")
     LambdaRank('ndcg', cost=RankNet(distance=0.01), normalize='log', noise=1)
+    >>> [(weight, str(part.measure)) for weight, part in objective("mrr").terms]
+    [(0.1, 'mrr'), (0.4, 'map'), (0.5, 'ndcg')]
     """
     kind = as_measure(measure)
-    other = _whole_list(kind) if support == "auto" else None if support is None else as_measure(support)
+    helpers = _supports(kind) if support == "auto" else [] if support is None else [(0.5, as_measure(support))]
+    helpers = [(weight, other) for weight, other in helpers if other != kind]
+    total = sum(weight for weight, _ in helpers)
+    share = total if share is None else share
     if not is_number(share) or not 0.0 <= share <= 1.0:
         raise LambdaplugError(f"share: expected a number from 0 to 1, the support's weight, got {shown(share)}.")
     given = {"cost": RankNet(distance=DISTANCE), "normalize": "log", "noise": NOISE, **options}
     own = LambdaRank(kind, **given)
-    if other is None or other == kind or share == 0.0:
+    if not helpers or share == 0.0:
         return own
-    return Mixture([(1.0 - share, own), (float(share), LambdaRank(other, **given))])
+    others = [(float(weight * share / total), LambdaRank(other, **given)) for weight, other in helpers]
+    return Mixture([(round(1.0 - share, 12), own), *others])
 
 
-def _whole_list(kind: Measure) -> Measure:
-    """NDCG of the whole list, with the gains of this measure."""
+def _supports(kind: Measure) -> list[tuple[float, Measure]]:
+    """What helps a measure, with its weight: one rule for all, and one exception that the tournament decided."""
     if isinstance(kind, (CNDCG, NDCG)):
-        return dataclasses.replace(kind, k=None)
+        return [(0.5, dataclasses.replace(kind, k=None))]
+    if isinstance(kind, MRR):
+        return [(0.4, MAP(relevant=kind.relevant)), (0.5, NDCG())]
     gain = getattr(kind, "gain", "exp2")
-    return NDCG(gain="linear" if gain is None else gain)  # lp.custom without a gain gets the labels themselves
+    return [(0.5, NDCG(gain="linear" if gain is None else gain))]  # lp.custom without a gain gets the labels themselves
 
 
 def as_objective(value: Any) -> Any:
