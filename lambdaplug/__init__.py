@@ -12,6 +12,7 @@ from .evaluation import evaluate, metric
 from .folds import query_folds
 from .hosts import presets
 from .hosts.callback import callback
+from .hosts.front import front
 from .hosts.matching import match_table
 from .hosts.optimality import local_optimality, polish
 from .hosts.recorder import record
@@ -115,6 +116,7 @@ __all__ = [
     "evaluate",
     "explain_difference",
     "exponential",
+    "front",
     "guard",
     "interpolate",
     "join",

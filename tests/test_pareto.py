@@ -207,3 +207,111 @@ def test_vanished_gradients():
 def test_refused(make, said):
     with pytest.raises(lp.LambdaplugError, match=said.replace("(", r"\(")):
         make()
+
+
+# --- fronts
+
+
+TRAIN, VALID = DATA.split(0.6, 0.4)
+CUT = len(TRAIN.labels)
+GOALS = [lp.LambdaRank("ndcg"), lp.LambdaRank("map(relevant=3)", labels=PRICE[:CUT])]
+MEASURES = ["ndcg", lp.metric("map(relevant=3)", labels=PRICE[CUT:])]
+
+
+def pareto(share):
+    return lp.Pareto(GOALS, preference=[1 - share, share])
+
+
+@pytest.mark.parametrize(("host", "params"), [("lightgbm", LGB), ("xgboost", {"min_child_weight": 0, "max_depth": 3})])
+def test_a_front_measures_what_it_trained_and_goes_on_where_it_stopped(host, params, tmp_path):
+    options = {"host": host, "params": params, "rounds": 4, "progress": False, "folder": tmp_path}
+    lp.front(pareto, [0.1, 0.5], TRAIN, VALID, MEASURES, **options)
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    found = lp.front(pareto, [0.1, 0.5, 0.9], TRAIN, VALID, MEASURES, **options)
+    assert len(times) == 2
+    assert len(list(tmp_path.iterdir())) == 3
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items())
+    for point, booster in zip(found.values, found.boosters, strict=True):
+        rows = VALID.X if host == "lightgbm" else xgb.DMatrix(VALID.X)
+        scores = booster.predict(rows)
+        want = [
+            lp.evaluate("ndcg", VALID.labels, scores, VALID.group)["ndcg"],
+            *lp.evaluate("map(relevant=3)", PRICE[CUT:], scores, VALID.group).values(),
+        ]
+        np.testing.assert_allclose(point, want, rtol=1e-12)
+    name = found.measures[1]
+    assert found.choose("ndcg") is found.boosters[int(np.argmax(found.values[:, 0]))]
+    floor = float(np.sort(found.values[:, 1])[1])
+    allowed = found.values[:, 1] >= floor
+    assert found.index("ndcg", {name: floor}) == np.argmax(np.where(allowed, found.values[:, 0], -1))
+    with pytest.raises(lp.LambdaplugError, match="no point is at or above the floor"):
+        found.choose("ndcg", floor={name: 2.0})
+    with pytest.raises(lp.LambdaplugError, match="one of the front's measures"):
+        found.choose("mrr")
+    lp.front(pareto, [0.1], TRAIN, VALID, MEASURES, **options | {"rounds": 5})
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def a_front(values, queries=2):
+    per_query = np.repeat(np.asarray(values, dtype=float)[..., None], queries, axis=2)
+    count = len(per_query)
+    return lp.hosts.front.Front(tuple("abc"[: per_query.shape[1]]), tuple(range(count)), ("model",) * count, per_query)
+
+
+def test_dominated_knee_and_hypervolume():
+    front = a_front([[0, 1], [0.7, 0.8], [0.6, 0.8], [1, 0], [0.2, 0.9], [1, 0]])
+    assert front.dominated.tolist() == [False, False, True, False, False, False]
+    assert front.knee == 1
+    assert front.hypervolume([0, 0]) == pytest.approx(0.2 * 0.9 + 0.5 * 0.8)
+    assert front.hypervolume({"b": 0.5, "a": 0.5}) == pytest.approx(0.2 * 0.3)
+    assert front.hypervolume([2, 2]) == 0
+    low, high = front.hypervolume_interval([0, 0], draws=5)
+    assert low == high == pytest.approx(front.hypervolume([0, 0]))
+    points = np.random.default_rng(0).random((6, 3))
+    sample = np.random.default_rng(1).random((200_000, 3))
+    inside = (sample[:, None] <= points[None]).all(axis=2).any(axis=1).mean()
+    assert a_front(points).hypervolume([0, 0, 0]) == pytest.approx(inside, abs=0.005)
+    with pytest.raises(lp.LambdaplugError, match="one value per measure"):
+        front.hypervolume([0])
+
+
+def test_intervals_frame_and_plot():
+    values = np.random.default_rng(3).random((2, 2, 9))
+    values[0, 0, 4] = np.nan
+    front = lp.hosts.front.Front(("a", "b"), (0.1, 0.9), ("x", "y"), values)
+    from scipy import stats
+
+    known = values[0, 0][~np.isnan(values[0, 0])]
+    want = stats.t.interval(0.95, len(known) - 1, known.mean(), stats.sem(known))
+    np.testing.assert_allclose(front.intervals[0, 0], want, rtol=1e-9)
+    frame = front.frame()
+    assert frame["knee"].sum() == 1
+    assert frame["a high"][0] == front.intervals[0, 0, 1]
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    ax = a_front([[0, 1], [0.7, 0.8], [0.6, 0.8], [1, 0]]).plot(label="here")
+    points, star = ax.collections[-2:]
+    assert (points.get_facecolors()[2] == 1).all()
+    assert not (points.get_facecolors()[0] == 1).all()
+    assert star.get_offsets().tolist() == [[0.7, 0.8]]
+    plt.close("all")
+    assert "knee" in str(front)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"host": "catboost"}, "host: expected"),
+        ({"preferences": []}, "preferences: expected at least one"),
+        ({"measures": []}, "measures: expected at least one"),
+        ({"make_objective": lambda _: "ndcg"}, "must be an objective"),
+        ({"level": 95}, "level: expected"),
+        ({"make_objective": lambda w: lp.Mixture([(lambda _: w, A)]), "folder": "unused"}, "cannot be pickled"),
+    ],
+)
+def test_fronts_refuse(changed, said):
+    given = {"make_objective": pareto, "preferences": [0.5], "train": TRAIN, "valid": VALID, "measures": "ndcg"}
+    with pytest.raises(lp.LambdaplugError, match=said):
+        lp.front(**(given | changed))
