@@ -6,11 +6,12 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
-from scipy.optimize import minimize
+from scipy.optimize import minimize, nnls
 
 import lambdaplug as lp
 from lambdaplug.objectives.pareto import min_norm
 from lambdaplug.queries import Queries
+from lambdaplug.schedules import Moment
 
 RNG = np.random.default_rng(5)
 DATA = lp.data.cubic(queries=60, documents=12, features=6, seed=1)
@@ -32,9 +33,9 @@ def xgb_train(objective, rounds=10, **options):
     return xgb.train(XGB, xgb.DMatrix(DATA.X, DATA.labels, qid=DATA.qid), rounds, obj=objective, **options)
 
 
-def scipy_min_norm(gram):
+def slsqp(gram):
     count = len(gram)
-    found = minimize(
+    return minimize(
         lambda a: 0.5 * a @ gram @ a,
         np.full(count, 1 / count),
         jac=lambda a: gram @ a,
@@ -42,14 +43,14 @@ def scipy_min_norm(gram):
         constraints={"type": "eq", "fun": lambda a: a.sum() - 1, "jac": lambda _: np.ones(count)},
         method="SLSQP",
         options={"ftol": 1e-18, "maxiter": 500},
-    )
-    # SLSQP finds which parts act; on these the solution is a linear system.
-    act = found.x > 1e-5
-    system = np.block([[gram[np.ix_(act, act)], np.ones((act.sum(), 1))], [np.ones((1, act.sum())), np.zeros((1, 1))]])
-    exact = np.zeros(count)
-    exact[act] = np.linalg.solve(system, np.r_[np.zeros(act.sum()), 1.0])[:-1]
-    assert np.abs(exact - found.x).max() < 1e-4
-    return exact
+    ).x
+
+
+def least_squares(vectors):
+    """The same by SciPy's non-negative least squares, of the vectors themselves."""
+    scale, count = np.sqrt((vectors**2).sum() / len(vectors)), len(vectors)
+    found = nnls(np.vstack([vectors.T, np.full(count, scale)]), np.append(np.zeros(vectors.shape[1]), scale))[0]
+    return found / found.sum()
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 6])
@@ -59,7 +60,9 @@ def test_min_norm_is_scipys(count):
         vectors = rng.normal(size=(count, 20)) * np.exp(rng.normal(size=(count, 1))) + rng.normal(size=20)
         gram = vectors @ vectors.T
         found = min_norm(gram)
-        np.testing.assert_allclose(found, scipy_min_norm(gram), atol=1e-8)
+        np.testing.assert_allclose(found, least_squares(vectors), atol=1e-8)
+        np.testing.assert_allclose(found, slsqp(gram), atol=1e-6)  # where it stops by itself
+        assert found @ gram @ found <= slsqp(gram) @ gram @ slsqp(gram) * (1 + 1e-12)
         np.testing.assert_allclose(min_norm(1e-12 * gram), found, atol=1e-10)
         if count == 2:
             g1, g2 = vectors
@@ -112,6 +115,34 @@ def test_a_part_alone_is_that_part_and_weights_have_no_threads():
         one, four = (objective.differentiate(Queries(*ROWS[1:]), SCORES, threads=threads) for threads in (1, 4))
         for a, b in zip(one, four, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("method", ["mgda", "chebyshev", "epsilon", "sample"])
+def test_workers_add_up_to_the_whole(method):
+    parts = [lp.LambdaRank("ndcg"), lp.LambdaRank("map(relevant=2)")]
+    objective = lp.Pareto(parts, method, **({"bounds": [0.9]} if method == "epsilon" else {}))
+    cut, queries = int(DATA.group[:20].sum()), 20
+    halves = [
+        (Queries(DATA.labels[:cut], DATA.group[:queries]), SCORES[:cut]),
+        (Queries(DATA.labels[cut:], DATA.group[queries:]), SCORES[cut:]),
+    ]
+    brought = []
+
+    def bring(values):
+        brought.append(values)
+        return values
+
+    for rows in halves:  # what each worker brings; then both get the sum
+        objective.resolved(Moment(0, total=bring)).differentiate(*rows)
+    sums = [a + b for a, b in zip(brought[: len(brought) // 2], brought[len(brought) // 2 :], strict=True)]
+    found = []
+    for rows in halves:
+        answers = iter(sums)
+        plan = objective.resolved(Moment(0, total=lambda _, answers=answers: next(answers)))
+        found.append(plan.differentiate(*rows))
+        np.testing.assert_allclose(plan.moment.weights[objective], objective.weights(*ROWS), rtol=1e-9)
+    for together, alone in zip(zip(*found, strict=True), objective.gradients(*ROWS), strict=True):
+        np.testing.assert_allclose(np.concatenate(together), alone, rtol=1e-6, atol=1e-9)
 
 
 def test_every_query_draws_one_part():
