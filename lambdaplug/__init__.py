@@ -12,6 +12,7 @@ from .evaluation import evaluate, metric
 from .folds import query_folds
 from .hosts import presets
 from .hosts.callback import callback
+from .hosts.front import front
 from .hosts.matching import match_table
 from .hosts.optimality import local_optimality, polish
 from .hosts.recorder import record
@@ -43,6 +44,7 @@ from .objectives import (
     LambdaRank,
     ListMLE,
     Mixture,
+    Pareto,
     PLRank,
     Preferences,
     QueryRMSE,
@@ -90,6 +92,7 @@ __all__ = [
     "Mixture",
     "PLRank",
     "Pairs",
+    "Pareto",
     "Precision",
     "Preferences",
     "QueryRMSE",
@@ -113,6 +116,7 @@ __all__ = [
     "evaluate",
     "explain_difference",
     "exponential",
+    "front",
     "guard",
     "interpolate",
     "join",

@@ -61,11 +61,20 @@ def constant(number: Number) -> float:
 class Moment:
     """One round of a training: asks each schedule for its number once, however often that is used."""
 
-    def __init__(self, iteration: int, memory: Memory | None = None, *, later: bool = False) -> None:
+    def __init__(
+        self,
+        iteration: int,
+        memory: Memory | None = None,
+        *,
+        later: bool = False,
+        total: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.iteration = iteration
         self.memory = memory
         self.later = later  # the training has had rounds before
-        self.weights: dict[Hashable, list[float]] = {}  # of the mixtures in it, once they are resolved
+        self.total = total  # adds arrays up over the workers that train together
+        self.weights: dict[Hashable, list[float]] = {}  # of the sums in it, once they are known
+        self.values: dict[Hashable, list[float]] = {}  # of the parts' measures, where weights are decided by them
         self._numbers: dict[int, float] = {}  # by the schedule's identity
 
     def number(self, number: Number) -> float:
@@ -268,6 +277,12 @@ class Guard:
         """What is left of the later parts' weight."""
         share: float = (memory or {}).get(self, 1.0)
         return share
+
+    def applied(self, weights: list[float], memory: Memory | None) -> list[float]:
+        """The weights with that share of the later ones; what those lose goes to the first."""
+        share = self.value(memory)
+        later = [weight * share for weight in weights[1:]]
+        return [weights[0] + sum(weights[1:]) - sum(later), *later] if share != 1.0 else weights
 
     def observe(self, value: float, memory: Memory) -> None:
         share = self.value(memory)

@@ -82,7 +82,7 @@ class DataSet:
             iteration = training.round(objective, self.trees)
         else:
             training, iteration = _counted(self.queries, objective)
-        training.moment = Moment(iteration, training.memory, later=training.moment is not None)
+        training.moment = Moment(iteration, training.memory, later=training.moment is not None, total=self.total)
         return training.moment
 
 

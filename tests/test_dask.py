@@ -307,11 +307,19 @@ def tossing(_):
     )
 
 
+def descending(clicks):
+    return lp.Pareto([lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels=clicks)], preference=[0.4, 0.6])
+
+
+def bounded(clicks):
+    return lp.Pareto([lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels=clicks)], "epsilon", bounds=[0.9])
+
+
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize(
     "make",
-    [lambda _: lp.LambdaRank("map"), graded, moving, watching, tossing],
-    ids=["plain", "graded", "scheduled", "watching", "tossing"],
+    [lambda _: lp.LambdaRank("map"), graded, moving, watching, tossing, descending, bounded],
+    ids=["plain", "graded", "scheduled", "watching", "tossing", "mgda", "epsilon"],
 )
 def test_the_model_is_the_one_of_one_machine(client, spread, host, make):
     dX, dy, dq, dclicks, _ = spread

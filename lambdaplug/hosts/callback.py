@@ -8,6 +8,8 @@ from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..objectives import Objective
 from ..objectives.mixture import Mixture
+from ..objectives.pareto import Pareto, reported
+from ..schedules import Guard, OnPlateau
 from ..training import tell
 from .base import Host
 from .following import Follower, host_of
@@ -38,27 +40,35 @@ class Callback(Follower):
 
     def follow(self, model: Any, iteration: int, evals_log: Any = None) -> None:
         watchers = self.objective.watchers
-        if not watchers or not isinstance(self.objective, Mixture):
+        if not isinstance(self.objective, Pareto) and not (watchers and isinstance(self.objective, Mixture)):
             return
         host = host_of(model)
         boosters = list(host.boosters(model))
         names = [str(watcher.metric) for watcher in watchers]
         if evals_log is None:
-            watched = Metric(list(dict.fromkeys(watcher.metric for watcher in watchers)))
-            further = None if self.metric is None else self.metric.without(watched.names)
-            values = _lightgbm_values(boosters, watched if further is None else watched + further, self.valid)
+            wanted = self._wanted(watchers)
+            values = {} if wanted is None else _lightgbm_values(boosters, wanted, self.valid)
         else:
-            values = _xgboost_values(evals_log, set(names), self.valid)
+            values = _xgboost_values(evals_log, set(names), self.valid) if names or evals_log else {}
         weights = self._weights(host, boosters[0])
-        self.trace.append({"iteration": iteration, "weight": sum(weights[1:]), **values})
+        decided = reported(host.training(boosters[0]).moment)
+        self.trace.append({"iteration": iteration, "weight": sum(weights[1:]), **decided, **values})
         for booster in boosters:
             for watcher, name in zip(watchers, names, strict=True):
                 watcher.observe(values[name], host.training(booster).memory)
 
+    def _wanted(self, watchers: tuple[OnPlateau | Guard, ...]) -> Metric | None:
+        """What LightGBM is asked for: what is watched, and the further measures."""
+        if not watchers:
+            return self.metric
+        watched = Metric(list(dict.fromkeys(watcher.metric for watcher in watchers)))
+        further = None if self.metric is None else self.metric.without(watched.names)
+        return watched if further is None else watched + further
+
     def _weights(self, host: Host, booster: Any) -> list[float]:
         """Those of the last round."""
         moment = host.training(booster).moment
-        assert isinstance(self.objective, Mixture)
+        assert isinstance(self.objective, (Mixture, Pareto))
         if moment is None or self.objective.watching not in moment.weights:
             raise LambdaplugError(
                 f"callback: {self.objective!r} was told to watch a training of another objective. Give lp.callback the "
@@ -132,6 +142,7 @@ def callback(objective: Objective, valid: str | None = None, metric: Metric | No
     Returns
     -------
     Callback
-        ``callback.trace`` has one row per round: iteration, weight of the parts after the first, and the metrics.
+        ``callback.trace`` has one row per round: iteration, weight of the parts after the first, and the metrics; of an
+        ``lp.Pareto``, which needs no watcher for it, also the weight of each part.
     """
     return Callback(objective, valid, metric)

@@ -9,8 +9,9 @@ import numpy.typing as npt
 from ..analysis import Curves, Diagnostic, Moment
 from ..checking import integer
 from ..errors import LambdaplugError
+from ..objectives.pareto import reported
 from ..queries import Array, Queries
-from .following import Follower
+from .following import Follower, host_of
 
 __all__ = ["Recorder", "record"]
 
@@ -45,7 +46,9 @@ class Recorder(Follower):
         if rounds % self.every == 0:
             scores = np.asarray(self._predict(model, evals_log is not None), dtype=np.float64)
             moment = Moment(self.queries, scores, self._before, rounds)
-            self._rows.append({name: value for ask in self.diagnostics for name, value in ask(moment).items()})
+            host = host_of(model)
+            row = reported(host.training(next(iter(host.boosters(model)))).moment)
+            self._rows.append(row | {name: value for ask in self.diagnostics for name, value in ask(moment).items()})
             self._iterations.append(rounds)
             self._before = scores
 
@@ -61,7 +64,7 @@ def record(X: Any, labels: npt.ArrayLike, group: npt.ArrayLike, *diagnostics: Di
     """``callbacks=[recorder]`` in ``lgb.train`` or ``xgb.train``: asks diagnostics of the model as it grows.
 
     ``X``, ``labels`` and ``group`` are the rows to look at, usually the training data; every so many rounds the model
-    predicts them. Afterwards ``recorder.curves`` has an array for each name, one value per recorded round, and a plot.
+    predicts them. The weights of an ``lp.Pareto`` are recorded too. Afterwards ``recorder.curves`` has an array for each name, one value per recorded round, and a plot.
 
         recorder = lp.record(X, y, group, lp.analysis.TopLabels(3), lp.analysis.RankChanges(3), every=10)
     """

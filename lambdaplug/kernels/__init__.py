@@ -6,7 +6,7 @@ from .by_gain import by_gain_kernel
 from .by_rank import by_rank_kernel, rows_of
 from .choosing import CHOICES, choose_kernel
 from .compiling import LANES, Kernels, copied, foreign, inlinable, try_compiling
-from .drawing import label_hash_kernel, noise_kernel, order_kernel, sign_kernel
+from .drawing import chance_kernel, label_hash_kernel, noise_kernel, order_kernel, sign_kernel
 from .exact import exact_kernel
 from .finishing import finish_kernel, shape_kernel
 from .listwise import calibrated_kernel, list_mle_kernel, query_rmse_kernel, softmax_kernel
@@ -88,6 +88,7 @@ __all__ = [
     "by_gain_kernel",
     "by_rank_kernel",
     "calibrated_kernel",
+    "chance_kernel",
     "change",
     "choose_kernel",
     "chunk_kernel",

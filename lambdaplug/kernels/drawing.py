@@ -12,7 +12,7 @@ import numpy as np
 
 from .compiling import LANES, bits_from_float32, compile_kernel, float32_from_bits, inlinable, line, load, order_lanes
 
-__all__ = ["label_hash_kernel", "noise_kernel", "order_kernel", "sign_kernel"]
+__all__ = ["chance_kernel", "label_hash_kernel", "noise_kernel", "order_kernel", "sign_kernel"]
 
 # Odd numbers without pattern: 2^32 over the golden ratio, and two that keep the uses of one hash apart.
 GOLDEN, SECOND = np.uint32(0x9E3779B9), np.uint32(0x632BE5AB)
@@ -177,6 +177,21 @@ def sign_kernel() -> Callable[..., None]:
             other = mixed(state + SECOND)
             for r in range(n):
                 to[r] = 1.0 if drawn(state, other, r) >> np.uint32(31) == np.uint32(0) else -1.0
+
+    return compile_kernel(kernel)
+
+
+@functools.cache
+def chance_kernel() -> Callable[..., None]:
+    """``kernel(scores, (label_hash, seed, sample), offsets, chances)``: a draw between 0 and 1 for each query."""
+
+    def kernel(scores: Any, draw: tuple[Any, int, int], offsets: Any, chances: Any) -> None:
+        label_hash, seed, sample = draw
+        for query in range(len(label_hash)):
+            start = offsets[query]
+            own = line(scores, 0, start, offsets[query + 1] - start)
+            state = query_state(hashed(own), label_hash[query], seed, sample)
+            chances[query] = uniform(state, mixed(state + SECOND), 0)
 
     return compile_kernel(kernel)
 

@@ -6,6 +6,7 @@ from .base import Objective
 from .lambdarank import LambdaRank
 from .listwise import Calibrated, ListMLE, QueryRMSE, QuerySoftmax
 from .mixture import Graded, Mixture, interpolate
+from .pareto import Pareto
 from .perturbation import FDSA, SPSA
 from .preferences import Preferences
 from .recommended import as_objective, objective
@@ -22,6 +23,7 @@ __all__ = [
     "Mixture",
     "Objective",
     "PLRank",
+    "Pareto",
     "Preferences",
     "QueryRMSE",
     "QuerySoftmax",

@@ -210,6 +210,7 @@ class Objective(Value, abc.ABC):
     unit: bool = False  # every hessian is 1
     floor: float = HESSIAN_FLOOR  # the least hessian a host is given
     counted: bool = False  # it depends on the iteration itself, besides its schedules
+    summable: bool = True  # a query's gradient needs no other query, so that it can be a part of a sum
 
     @property
     def parts(self) -> tuple["Objective", ...]:

@@ -51,6 +51,11 @@ class Mixture(Objective):
             if not isinstance(part, Objective):
                 meant = f" Did you mean lp.objective({str(part)!r})?" if isinstance(part, (str, Measure)) else ""
                 raise LambdaplugError(f"expected an objective such as lp.objective('map'), got {part!r}.{meant}")
+            if not part.summable:
+                raise LambdaplugError(
+                    f"{part!r} decides its weights from all queries at once, so it cannot be a part of a sum. Put the sum "
+                    "inside: lp.Pareto([lp.Mixture(...), ...])."
+                )
         if guard is not None and (not isinstance(guard, Guard) or len(terms) < 2):
             raise LambdaplugError(
                 f"guard: expected lp.guard('ndcg@3', floor=...) and at least two parts, got {guard!r}."
@@ -116,9 +121,7 @@ class Mixture(Objective):
                 f"{self!r}: a weight is {min(weights):g} at iteration {moment.iteration}; weights start at 0."
             )
         if self.guard is not None:
-            share = self.guard.value(moment.memory)
-            later = [weight * share for weight in weights[1:]]
-            weights = [weights[0] + sum(weights[1:]) - sum(later), *later] if share != 1.0 else weights
+            weights = self.guard.applied(weights, moment.memory)
         return weights
 
     def resolved(self, moment: Moment) -> "Mixture":

@@ -1,0 +1,385 @@
+"""What one goal costs in another: the same training for a row of preferences, and the front of what it reaches."""
+
+import hashlib
+import importlib
+import os
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..analysis.landscape import progress_bar
+from ..checking import integer
+from ..comparison import aligned
+from ..errors import LambdaplugError
+from ..evaluation import Metric, import_pandas, mean, per_query_values
+from ..measures import Measure
+from ..objectives import Objective
+from ..queries import Array, Queries
+from ..version import __version__
+from .callback import with_callback
+
+__all__ = ["Front", "front"]
+
+Part: TypeAlias = Any  # (X, labels, group), or what unpacks into it
+Measures: TypeAlias = str | Measure | Metric | Sequence[str | Measure | Metric]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Front:
+    """One point for each preference. See :func:`front`.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> data, valid = lp.data.cubic(queries=40, documents=8, features=5).split(0.5, 0.5)
+    >>> new, valid_new = data.X[:, 0] > 0, valid.X[:, 0] > 0
+    >>> parts = [lp.LambdaRank("ndcg"), lp.LambdaRank("map", labels=new)]
+    >>> found = lp.front(
+    ...     lambda r: lp.Pareto(parts, preference=r),
+    ...     [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]],
+    ...     data,
+    ...     valid,
+    ...     ["ndcg", lp.metric("map", labels=valid_new)],
+    ...     rounds=5,
+    ... )
+    >>> found.measures, found.values.shape
+    (('ndcg', 'map'), (3, 2))
+    >>> model = found.choose("ndcg", floor={"map": 0.5})
+    """
+
+    measures: tuple[str, ...]
+    preferences: tuple[Any, ...]
+    boosters: tuple[Any, ...]  #: the hosts' own, one per preference
+    per_query: Array  #: [point, measure, query]; NaN where a measure is undefined
+    level: float = 0.95
+
+    @property
+    def values(self) -> Array:
+        """The mean over queries, [point, measure]."""
+        return np.array([[mean(values) for values in point] for point in self.per_query])
+
+    @property
+    def intervals(self) -> Array:
+        """The ends of the mean's confidence interval over queries (Student's t), [point, measure, end]."""
+        from scipy.special import stdtrit
+
+        count = np.count_nonzero(~np.isnan(self.per_query), axis=2)
+        centre = self.values
+        off = np.nansum((self.per_query - centre[..., None]) ** 2, axis=2)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            half = stdtrit(count - 1.0, 0.5 + self.level / 2) * np.sqrt(off / (count - 1.0) / count)
+        return np.stack([centre - half, centre + half], axis=2)
+
+    @property
+    def dominated(self) -> npt.NDArray[np.bool_]:
+        """Which points are no better than another by any measure, and worse by one."""
+        return _dominated(self.values)
+
+    @property
+    def knee(self) -> int:
+        """The point of the front that is furthest beyond the line (the plane) through its ends.
+
+        That is the largest sum of the measures, each on a scale on which the front reaches from 0 to 1.
+        """
+        values = self.values
+        best = values[~self.dominated]
+        low, span = best.min(axis=0), np.ptp(best, axis=0)
+        scaled = ((values - low) / np.where(span > 0.0, span, 1.0)).sum(axis=1)
+        return int(np.argmax(np.where(self.dominated, -np.inf, scaled)))
+
+    def hypervolume(self, reference: Mapping[str, float] | Sequence[float]) -> float:
+        """How much lies between the points and a reference that is worse: the volume of the union of their boxes.
+
+        ``reference`` has one value per measure, by name or in their order. Points not beyond it in all measures add
+        nothing. Two fronts are compared with the same reference.
+        """
+        return _volume(self.values - self._reference(reference))
+
+    def hypervolume_interval(
+        self, reference: Mapping[str, float] | Sequence[float], draws: int = 500, seed: int = 0
+    ) -> tuple[float, float]:
+        """The hypervolume's confidence interval: quantiles over so many draws of the queries with replacement."""
+        worst = self._reference(reference)
+        rng, queries = np.random.default_rng(seed), self.per_query.shape[2]
+        found = []
+        for _ in range(integer(draws, "draws")):
+            drawn = self.per_query[:, :, rng.integers(0, queries, queries)]
+            count = np.maximum(np.count_nonzero(~np.isnan(drawn), axis=2), 1)
+            found.append(_volume(np.nansum(drawn, axis=2) / count - worst))
+        low, high = np.quantile(found, [0.5 - self.level / 2, 0.5 + self.level / 2]).tolist()
+        return low, high
+
+    def index(self, measure: str | Measure, floor: Mapping[str, float] | None = None) -> int:
+        """The point that has most of this measure among those whose other measures are at least at their floors."""
+        values, wanted = self.values, self._column(measure)
+        allowed = np.ones(len(values), dtype=bool)
+        for name, least in (floor or {}).items():
+            allowed &= values[:, self._column(name)] >= least
+        if not allowed.any():
+            most = {name: round(float(values[:, self._column(name)].max()), 4) for name in floor or {}}
+            raise LambdaplugError(
+                f"choose: no point is at or above the floor {dict(floor or {})!r}; the most that points reach, each by "
+                f"itself, is {most!r}. Lower the floor, or add preferences."
+            )
+        return int(np.argmax(np.where(allowed, values[:, wanted], -np.inf)))
+
+    def choose(self, measure: str | Measure, floor: Mapping[str, float] | None = None) -> Any:
+        """The Booster that gives most of one measure while others stay at or above their floors.
+
+        By the means on the validation data: as it is the best of several there, test it on other data.
+        """
+        return self.boosters[self.index(measure, floor)]
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, one row per preference: measures, ends of their intervals, dominated, knee."""
+        columns: dict[str, Any] = {"preference": list(self.preferences)}
+        intervals = self.intervals
+        for k, name in enumerate(self.measures):
+            columns |= {name: self.values[:, k], f"{name} low": intervals[:, k, 0], f"{name} high": intervals[:, k, 1]}
+        knee = np.arange(len(self.preferences)) == self.knee
+        return import_pandas().DataFrame({**columns, "dominated": self.dominated, "knee": knee})
+
+    def plot(self, ax: Any = None, label: str | None = None, color: Any = None) -> Any:
+        """The first two measures with their intervals: dominated points hollow, the knee a star; returns Matplotlib's axes."""
+        if len(self.measures) < 2:
+            raise LambdaplugError(f"plot: expected a front of at least two measures, got {list(self.measures)}.")
+        if ax is None:
+            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
+        (x, y), hollow = self.values[:, :2].T, self.dominated
+        order = np.flatnonzero(~hollow)[np.argsort(x[~hollow], kind="stable")]
+        (drawn,) = ax.plot(x[order], y[order], label=label, color=color)
+        own = drawn.get_color()
+        errors = [np.abs(self.intervals[:, k].T - self.values[:, k]) for k in (0, 1)]
+        ax.errorbar(x, y, xerr=errors[0], yerr=errors[1], fmt="none", ecolor=own, alpha=0.25)
+        ax.scatter(x, y, facecolors=["white" if one else own for one in hollow], edgecolors=own, zorder=3)
+        ax.scatter(x[self.knee], y[self.knee], marker="*", s=220, color=own, edgecolors="black", zorder=4)
+        ax.set_xlabel(self.measures[0])
+        ax.set_ylabel(self.measures[1])
+        return ax
+
+    def __str__(self) -> str:
+        cells = [["preference", *self.measures, ""]]
+        for k, (preference, point) in enumerate(zip(self.preferences, self.values, strict=True)):
+            mark = "dominated" if self.dominated[k] else "knee" if k == self.knee else ""
+            ends = [f"{x:.4f} ± {high - x:.4f}" for x, high in zip(point, self.intervals[k, :, 1], strict=True)]
+            cells.append([str(preference), *ends, mark])
+        return "\n".join(aligned(cells))
+
+    __repr__ = __str__
+
+    def _column(self, measure: str | Measure) -> int:
+        if str(measure) not in self.measures:
+            raise LambdaplugError(f"expected one of the front's measures {list(self.measures)}, got {str(measure)!r}.")
+        return self.measures.index(str(measure))
+
+    def _reference(self, reference: Mapping[str, float] | Sequence[float]) -> Array:
+        if isinstance(reference, Mapping):
+            named = {self._column(name): value for name, value in reference.items()}
+            reference = [named[k] for k in sorted(named)]
+        if len(reference) != len(self.measures):
+            raise LambdaplugError(
+                f"reference: expected one value per measure {list(self.measures)}, got {len(reference)} values."
+            )
+        return np.asarray(reference, dtype=np.float64)
+
+
+def _dominated(values: Array) -> npt.NDArray[np.bool_]:
+    as_good = (values[:, None] >= values[None]).all(axis=2)  # [i, j]: i is nowhere worse than j
+    found: npt.NDArray[np.bool_] = (as_good & ~as_good.T).any(axis=0)
+    return found
+
+
+def _volume(points: Array) -> float:
+    """Of the union of the boxes from 0 to each point, slice by slice along the last axis."""
+    beyond = points[(points > 0.0).all(axis=1)]
+    if not len(beyond):
+        return 0.0
+    if beyond.shape[1] == 1:
+        return float(beyond.max())
+    beyond = beyond[np.argsort(-beyond[:, -1], kind="stable")]
+    heights = beyond[:, -1] - np.append(beyond[1:, -1], 0.0)
+    return float(sum(h * _volume(beyond[: k + 1, :-1]) for k, h in enumerate(heights.tolist()) if h > 0.0))
+
+
+def front(
+    make_objective: Callable[[Any], Objective],
+    preferences: Sequence[Any],
+    train: Part,
+    valid: Part,
+    measures: Measures,
+    host: str = "lightgbm",
+    params: Mapping[str, Any] | None = None,
+    rounds: int = 100,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    level: float = 0.95,
+    progress: bool = True,
+) -> Front:
+    """Train for each of a row of preferences, one by one: what does a point of one measure cost in another?
+
+    Parameters
+    ----------
+    make_objective : callable
+        From a preference to the objective to train: ``lambda r: lp.Pareto([a, b], preference=r)``, or for a linear sweep
+        ``lambda w: lp.Mixture([(1 - w, a), (w, b)])``.
+    preferences : sequence
+        What it is called with.
+    train, valid : RankingData or (X, labels, group)
+        Points are measured on ``valid``.
+    measures : str, Measure, Metric or a sequence of them
+        Of which higher is better. By other labels than the data set's: ``lp.metric("cndcg", labels=valid_clicks)``.
+    host : str
+        ``"lightgbm"`` or ``"xgboost"``.
+    params : mapping, optional
+        The host's parameters.
+    rounds : int
+        How many trees each model has.
+    folder : path, optional
+        Where each model is saved as soon as it is trained. A second call with the same data, objectives, parameters and
+        rounds loads what is there, and trains the rest.
+    level : float
+        Of the confidence intervals over queries.
+    progress : bool
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    Front
+        With ``.values``, ``.intervals``, ``.dominated``, ``.knee``, ``.frame()``, ``.plot()``, ``.hypervolume(reference)``,
+        ``.choose(measure, floor={...})`` and the ``.boosters``; it prints.
+    """
+    if host not in FITS:
+        raise LambdaplugError(f"host: expected 'lightgbm' or 'xgboost', got {host!r}.")
+    if not 0.0 < level < 1.0:
+        raise LambdaplugError(f"level: expected a number between 0 and 1, such as 0.95; got {level!r}.")
+    integer(rounds, "rounds")
+    metric, row, own = _metric(measures), tuple(preferences), dict(params or {})
+    objectives = _objectives(make_objective, row)
+    X_valid, labels_valid, group_valid = valid
+    queries = Queries(labels_valid, group_valid)
+    boosters, values = [], []
+    with progress_bar(len(row), "front", progress) as tick:
+        for objective in objectives:
+            watched = tuple(valid) if objective.watchers else None
+            booster = _trained(objective, tuple(train), watched, host, own, rounds, folder)
+            values.append(_measured(metric, queries, _predict(booster, X_valid, host)))
+            boosters.append(booster)
+            tick(1)
+    return Front(tuple(metric.names), row, tuple(boosters), np.array(values), level)
+
+
+def _objectives(make_objective: Callable[[Any], Objective], preferences: tuple[Any, ...]) -> list[Objective]:
+    if not preferences:
+        raise LambdaplugError("preferences: expected at least one, got none.")
+    found = [make_objective(preference) for preference in preferences]
+    for preference, objective in zip(preferences, found, strict=True):
+        if not isinstance(objective, Objective):
+            raise LambdaplugError(f"front: make_objective({preference!r}) must be an objective, got {objective!r}.")
+    return found
+
+
+def _trained(
+    objective: Objective,
+    train: Part,
+    valid: Part | None,
+    host: str,
+    params: dict[str, Any],
+    rounds: int,
+    folder: str | os.PathLike[str] | None,
+) -> Any:
+    """The Booster; with a folder the one that is there, or saved there."""
+    fit, load, ending = FITS[host]
+    if folder is None:
+        return fit(objective, train, valid, params, rounds)
+    path = _path(folder, ending, (objective, train, valid, host, params, rounds))
+    if path.exists():
+        return load(path)
+    booster = fit(objective, train, valid, params, rounds)
+    beside = path.with_name(f"{path.stem}.{os.getpid()}{path.suffix}")
+    booster.save_model(str(beside))
+    beside.replace(path)  # a whole file or none
+    return booster
+
+
+def _measured(metric: Metric, queries: Queries, scores: Any) -> list[Array]:
+    """One array per measure, one value per query."""
+    return [
+        value
+        for kinds, empty, labels, ties in metric.parts
+        for value in per_query_values(kinds, queries, scores, empty, None, labels, ties)
+    ]
+
+
+def _metric(measures: Measures) -> Metric:
+    several = [measures] if isinstance(measures, (str, Measure, Metric)) else list(measures)
+    if not several:
+        raise LambdaplugError("measures: expected at least one, got none.")
+    metrics = [one if isinstance(one, Metric) else Metric([one]) for one in several]
+    found = metrics[0]
+    for further in metrics[1:]:
+        found = found + further
+    return found
+
+
+def _path(folder: str | os.PathLike[str], ending: str, made_of: tuple[Any, ...]) -> Path:
+    """The file of a model, named by all that it is made of."""
+    try:
+        content = pickle.dumps((__version__, made_of))
+    except Exception as error:  # whatever a user's own class raises
+        raise LambdaplugError(
+            f"folder: a model is known again by its objective, data and parameters, and one of them cannot be pickled "
+            f"({error}). Use functions of a module in place of lambdas, or leave out folder=."
+        ) from None
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return Path(folder) / (hashlib.blake2b(content, digest_size=16).hexdigest() + ending)
+
+
+def _lightgbm(objective: Objective, train: Part, valid: Part | None, params: dict[str, Any], rounds: int) -> Any:
+    lgb = importlib.import_module("lightgbm")
+    own = {"metric": "None", "verbose": -1, **params, "objective": objective}
+    sets = [lgb.Dataset(X, labels, group=group) for X, labels, group in ([train] if valid is None else [train, valid])]
+    watching = [one.set_reference(sets[0]) for one in sets[1:]]
+    return lgb.train(own, sets[0], rounds, valid_sets=watching or None, callbacks=with_callback(objective, None))
+
+
+def _load_lightgbm(path: Path) -> Any:
+    return importlib.import_module("lightgbm").Booster(model_file=str(path))
+
+
+def _matrix(X: Any, labels: Any = None, group: Any = None) -> Any:
+    qid = None if group is None else np.repeat(np.arange(len(group)), group)
+    return importlib.import_module("xgboost").DMatrix(X, labels, qid=qid, enable_categorical=True)
+
+
+def _xgboost(objective: Objective, train: Part, valid: Part | None, params: dict[str, Any], rounds: int) -> Any:
+    xgb = importlib.import_module("xgboost")
+    own = {"disable_default_eval_metric": 1, "base_score": 0.0, **params}
+    own["objective"] = "rank:ndcg"  # what a saved model says; the gradients are the objective's
+    watching: dict[str, Any] = {}
+    if valid is not None:
+        metric = Metric(list(dict.fromkeys(watcher.metric for watcher in objective.watchers)))
+        watching = {"evals": [(_matrix(*valid), "valid")], "custom_metric": metric}
+        watching["callbacks"] = with_callback(objective, None)
+    return xgb.train(own, _matrix(*train), rounds, obj=objective, verbose_eval=False, **watching)
+
+
+def _load_xgboost(path: Path) -> Any:
+    return importlib.import_module("xgboost").Booster(model_file=str(path))
+
+
+def _predict(booster: Any, X: Any, host: str) -> Any:
+    if host == "lightgbm":
+        return booster.predict(X, raw_score=True)
+    return booster.predict(_matrix(X), output_margin=True)
+
+
+# How each host trains, how it reads a saved model, and how the file's name ends.
+FITS: dict[str, tuple[Callable[..., Any], Callable[[Path], Any], str]] = {
+    "lightgbm": (_lightgbm, _load_lightgbm, ".txt"),
+    "xgboost": (_xgboost, _load_xgboost, ".json"),
+}

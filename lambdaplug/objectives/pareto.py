@@ -1,0 +1,474 @@
+"""Several goals at once: weights that each round decides anew, from the parts' gradients or their measures."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from ..checking import integer, is_number, not_negative, positive
+from ..errors import LambdaplugError
+from ..kernels import Team, chance_kernel, get_num_threads, run_tasks, value_kernel
+from ..measures import Measure
+from ..queries import Array, Labels, Queries, Task, vector
+from ..schedules import Guard, Memory, Moment
+from .base import Into, MeasureObjective, Objective, Ranking, Scratch
+from .mixture import Mixture
+from .smoothing import label_hash
+
+__all__ = ["Pareto", "min_norm", "reported"]
+
+METHODS = ("mgda", "chebyshev", "epsilon", "sample")
+USUAL = {"smooth": 0.01, "rate": 0.1, "seed": 0}
+OPTIONS = {"bounds": ("epsilon",), "reference": ("chebyshev", "epsilon"), "smooth": ("chebyshev",)}
+OPTIONS |= {"preference": ("mgda", "chebyshev", "sample"), "rate": ("epsilon",), "seed": ("sample",)}
+VANISHED = 1e-12  # of the largest norm: a gradient that has nothing to say
+
+
+def min_norm(gram: npt.ArrayLike) -> Array:
+    """The point a of the simplex (a >= 0, sum a = 1) that minimises a' G a, for a Gram matrix G of any size.
+
+    Lawson and Hanson's active sets (1974), on the normal equations of |V a|^2 + t (sum a - 1)^2, G = V'V, whose
+    solution is a multiple of that point.
+
+    >>> min_norm([[4.0, 0.0], [0.0, 1.0]])
+    array([0.2, 0.8])
+    """
+    matrix = np.asarray(gram, dtype=np.float64)
+    count, weight = len(matrix), float(np.trace(matrix)) / len(matrix)
+    if weight == 0.0:
+        return np.full(count, 1.0 / count)
+    kernel = matrix / weight + 1.0
+    a, active = np.zeros(count), np.zeros(count, dtype=bool)
+    for _ in range(3 * count):  # each step lowers the sum: more are not needed but for rounding
+        slope = np.where(active, -np.inf, 1.0 - kernel @ a)
+        if slope.max() <= 1e-13:
+            break
+        active[int(np.argmax(slope))] = True
+        while True:
+            wanted = np.zeros(count)
+            wanted[active] = np.linalg.lstsq(kernel[np.ix_(active, active)], np.ones(active.sum()), rcond=None)[0]
+            below = active & (wanted <= 0.0)
+            if not below.any():
+                a = wanted
+                break
+            a = a + float(np.min(a[below] / (a[below] - wanted[below]))) * (wanted - a)
+            active &= ~(below & (a <= 1e-15))
+            a[~active] = 0.0
+    found: Array = a / a.sum()
+    return found
+
+
+class Pareto(Objective):
+    """Several objectives, none of them given up: gradient = sum_m w_m g_m, with weights w that each round decides anew.
+
+    g_m and h_m are the parts' gradients and hessians over all rows, r the preferences. The weights have the sum 1, and
+    hessians are added with the same ones.
+
+    ``"mgda"``: the point with the least norm in the convex hull of g_m / r_m (Désidéri 2012, "Multiple-gradient descent
+    algorithm (MGDA) for multiobjective optimization"):
+
+        a = argmin |sum_m a_m g_m / r_m|^2,  a >= 0,  sum a_m = 1;  w_m in proportion to a_m / r_m.
+
+    To first order no part gets worse; the improvements of those with a_m > 0 are in proportion to r_m, and a part that
+    improves by more than its share anyway has no weight.
+
+    ``"chebyshev"``: the part whose measure is furthest from its reference, by preference, in a smooth maximum:
+
+        w_m in proportion to r_m exp(r_m (reference_m - M_m) / smooth).
+
+    ``"epsilon"``: the first part, subject to ``bounds`` on the others' measures, by multipliers that grow while a bound is
+    missed and fall while it is exceeded:
+
+        a_m <- max(0, a_m + rate (reference_m - M_m) / (reference_m - bound_m) - rate);  w in proportion to (1, a_2, ...).
+
+    ``"sample"``: stochastic label aggregation (Carmel, Haramaty, Lazerson, Lewin-Eytan 2020, "Multi-objective ranking
+    optimization for product search using stochastic label aggregation"): each query draws one part per round, part m
+    with the probability r_m / sum r. The draw is a function of seed, the query's scores and labels: the same at any
+    number of threads and on a cluster. Queries of equal scores and labels draw alike.
+
+    M_m is the mean of the part's own measure over the training queries where it is defined, by this round's scores and
+    the part's own labels: no pair cost, and what ``lp.evaluate`` would say. Each costs a ranking and a value per round.
+    Multipliers are kept for the training of one Booster; a continued training starts them anew.
+
+    Weights are the same at any number of threads. On a cluster the workers add up their inner products and measures; the weights
+    are then those of one machine up to rounding. ``callback.trace`` and ``lp.record`` have them per round: ``weight 0``,
+    ``weight 1``, ..., and ``measure 0``, ... for chebyshev and epsilon.
+
+    A part whose gradient has vanished (1e-12 of the largest norm) is left out for that round, where MGDA would give it all
+    weight and stop; when all have, weights are the preferences. Parts of equal gradients share in any way: their sum is
+    the same. Equal parts are refused. A Pareto may be a part of a Pareto, not of a Mixture.
+
+    Parameters
+    ----------
+    parts : sequence of Objective
+        At least two, with label sources of their own if they have any.
+    method : str
+        ``"mgda"``, ``"chebyshev"``, ``"epsilon"`` or ``"sample"``.
+    preference : sequence of float, optional
+        One number >= 0 per part; default equal ones. A part with 0 never acts. Not for epsilon.
+    bounds : sequence of float
+        For epsilon: the least value of each measure after the first.
+    reference : sequence of float, optional
+        For chebyshev and epsilon: the best value of each part's measure; default 1.
+    normalize : str, optional
+        ``"norm"`` (default, except for sample) decides as if all g_m had norm 1, so that a part's scale does not matter;
+        ``"none"`` takes them as they are (Désidéri's); ``"std"`` divides each query's gradients and hessians, part by
+        part, by the standard deviation of its gradients, so that each query counts alike.
+    smooth : float
+        For chebyshev, in units of the measures: the smaller, the more of the weight is on the worst part.
+    rate : float
+        For epsilon: how fast multipliers move.
+    seed : int
+        For sample.
+    guard : Guard, optional
+        ``lp.guard("ndcg@3", floor=0.6)`` lowers the weights after the first while that metric is below the floor.
+
+    Examples
+    --------
+    >>> from lambdaplug import LambdaRank
+    >>> price = [3.0, 1.0, 2.0]
+    >>> objective = Pareto([LambdaRank("ndcg"), LambdaRank("ndcg", labels=price)], preference=[0.7, 0.3])
+    >>> objective
+    Pareto([LambdaRank('ndcg'), LambdaRank('ndcg', labels=<3 values>)], preference=[0.7, 0.3])
+    >>> [round(weight, 3) for weight in objective.weights(scores=[0.3, 0.2, 0.1], labels=[0, 1, 2], group=[3])]
+    [0.418, 0.582]
+    """
+
+    method: str
+    preference: tuple[float, ...]
+    bounds: tuple[float, ...]
+    reference: tuple[float, ...]
+    normalize: str
+    smooth: float
+    rate: float
+    seed: int
+    guard: Guard | None
+    moment: Moment | None  # the round that this is the plan of
+    origin: "Pareto | None"  # and what was planned
+    _parts: tuple[Objective, ...]
+
+    counted = True  # what it decides belongs to a round
+    summable = False
+
+    def __init__(
+        self,
+        parts: Sequence[Objective],
+        method: str = "mgda",
+        preference: Sequence[float] | None = None,
+        *,
+        bounds: Sequence[float] | None = None,
+        reference: Sequence[float] | None = None,
+        normalize: str | None = None,
+        smooth: float | None = None,
+        rate: float | None = None,
+        seed: int | None = None,
+        guard: Guard | None = None,
+    ) -> None:
+        own = _checked_parts(parts)
+        if method not in METHODS:
+            raise LambdaplugError(f"method: expected one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+        given: dict[str, object] = {"preference": preference, "bounds": bounds, "reference": reference}
+        given |= {"smooth": smooth, "rate": rate, "seed": seed}
+        for name, value in given.items():
+            if value is not None and method not in OPTIONS[name]:
+                raise LambdaplugError(f"{name}: it belongs to {' and '.join(OPTIONS[name])}, not to {method!r}.")
+        allowed = ("none", "std") if method == "sample" else ("norm", "none", "std")
+        normalize = allowed[0] if normalize is None else normalize
+        if normalize not in allowed:
+            raise LambdaplugError(f"normalize: expected one of {', '.join(map(repr, allowed))}, got {normalize!r}.")
+        if guard is not None and not isinstance(guard, Guard):
+            raise LambdaplugError(f"guard: expected lp.guard('ndcg@3', floor=...), got {guard!r}.")
+        count = len(own)
+        self._set(_parts=own, method=method, normalize=normalize, guard=guard, moment=None, origin=None)
+        self._set(
+            preference=_preference(preference, count),
+            reference=_numbers(reference, "reference", count, "part") if reference is not None else (1.0,) * count,
+            smooth=positive(USUAL["smooth"] if smooth is None else smooth, "smooth"),
+            rate=positive(USUAL["rate"] if rate is None else rate, "rate"),
+            seed=integer(USUAL["seed"] if seed is None else seed, "seed", 0, 2**63 - 1),
+        )
+        self._set(bounds=self._checked_bounds(bounds) if method == "epsilon" else ())
+        if method in ("chebyshev", "epsilon"):
+            for k in range(count):
+                self._measured(k)
+        if normalize == "std":
+            self._shaped()
+
+    def __repr__(self) -> str:
+        said = [repr(list(self._parts))]
+        said += [f"method={self.method!r}"] if self.method != "mgda" else []
+        said += [f"preference={list(self.preference)!r}"] if len(set(self.preference)) > 1 else []
+        said += [f"bounds={list(self.bounds)!r}"] if self.bounds else []
+        said += [f"reference={list(self.reference)!r}"] if set(self.reference) != {1.0} else []
+        said += [f"normalize={self.normalize!r}"] * (self.normalize != ("none" if self.method == "sample" else "norm"))
+        said += [f"{name}={getattr(self, name)!r}" for name, usual in USUAL.items() if getattr(self, name) != usual]
+        said += [f"guard={self.guard!r}"] if self.guard else []
+        return f"Pareto({', '.join(said)})"
+
+    def _checked_bounds(self, bounds: Sequence[float] | None) -> tuple[float, ...]:
+        if bounds is None:
+            raise LambdaplugError("bounds: epsilon needs the least value of each measure after the first, got None.")
+        found = _numbers(bounds, "bounds", len(self._parts) - 1, "part after the first")
+        for bound, best in zip(found, self.reference[1:], strict=True):
+            if bound >= best:
+                raise LambdaplugError(f"bounds: expected less than the reference {best:g}, got {bound:g}.")
+        return found
+
+    @property
+    def parts(self) -> tuple[Objective, ...]:
+        return self._parts
+
+    @property
+    def schedules(self) -> tuple[Guard, ...]:
+        return () if self.guard is None else (self.guard,)
+
+    @property
+    def watching(self) -> "Pareto":
+        """The sum whose weights ``callback.trace`` shows."""
+        return self
+
+    @property
+    def cutoff(self) -> int | None:
+        cutoffs = [part.cutoff for part in self._parts]
+        known = [cutoff for cutoff in cutoffs if cutoff is not None]
+        return max(known) if len(known) == len(cutoffs) else None
+
+    @property
+    def target(self) -> Measure | None:
+        return self._parts[0].target
+
+    def check_order(self, queries: Queries) -> None:
+        for share, part in zip(self.preference, self._parts, strict=True):
+            if share > 0.0:
+                part.check_order(queries)
+
+    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> NoReturn:  # noqa: ARG002
+        raise LambdaplugError(
+            f"{self!r} decides its weights from all queries at once: ask for gradients of all of them."
+        )
+
+    # --- one round
+
+    def resolved(self, moment: Moment) -> "Pareto":
+        parts = tuple(part.resolved(moment) for part in self._shaped())
+        return self._with(_parts=parts, moment=moment, origin=self)
+
+    def _shaped(self) -> tuple[Objective, ...]:
+        if self.normalize != "std":
+            return self._parts
+        return tuple(Mixture([(1.0, part)], normalize="std") for part in self._parts)
+
+    def weights(
+        self,
+        scores: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        group: npt.ArrayLike,
+        weight: npt.ArrayLike | None = None,
+        iteration: int = 0,
+    ) -> list[float]:
+        """The weights that ``gradients`` of the same arguments has; of sample, the shares of queries that drew each part."""
+        moment = Moment(iteration)
+        self.resolved(moment).differentiate(Queries.weighted(labels, group, weight), scores, iteration)
+        return moment.weights[self]
+
+    def differentiate(
+        self,
+        queries: Queries,
+        scores: npt.ArrayLike,
+        iteration: int = 0,
+        threads: int | None = None,
+        *,
+        team: Team | None = None,
+        memory: Memory | None = None,
+        exact: bool = False,
+        dtype: npt.DTypeLike = np.float32,
+    ) -> tuple[Any, Any]:
+        if self.moment is None or self.origin is None:
+            plan = self.resolved(Moment(iteration, memory))
+            return plan.differentiate(queries, scores, iteration, threads, team=team, exact=exact, dtype=dtype)
+        values = vector(scores, "scores")
+        acting = [k for k, share in enumerate(self.preference) if share > 0.0]
+        found = {
+            k: self._parts[k].differentiate(
+                queries, values, iteration, threads, team=team, memory=memory, exact=exact, dtype=dtype
+            )
+            for k in acting
+        }
+        if self.method == "sample":
+            drawn = self._drawn(queries, values)
+            weights = self._summed(np.bincount(drawn, minlength=len(self._parts)).astype(np.float64))
+            self.moment.weights[self.origin] = (weights / max(float(weights.sum()), 1.0)).tolist()
+            rows = np.repeat(drawn, queries.sizes)
+            gradient, hessian = np.zeros(len(rows), dtype), np.zeros(len(rows), dtype)
+            for k in acting:
+                np.copyto(gradient, found[k][0], where=rows == k)
+                np.copyto(hessian, found[k][1], where=rows == k)
+            return gradient, hessian
+        gram = self._gram([found[k][0] for k in acting])
+        chosen = self._decided(acting, gram, self._values(queries, values, threads, team))
+        self.moment.weights[self.origin] = chosen
+        return _sum(chosen, found, 0, dtype), _sum(chosen, found, 1, dtype)
+
+    def _summed(self, sums: Array) -> Array:
+        """Over all workers."""
+        assert self.moment is not None
+        return sums if self.moment.total is None else self.moment.total(sums)
+
+    def _gram(self, gradients: list[npt.NDArray[Any]]) -> Array:
+        """Inner products of the parts' gradients; outside mgda only their squares are needed."""
+        gram = np.zeros((len(gradients), len(gradients)))
+        for i, one in enumerate(gradients):
+            for j in range(i, len(gradients) if self.method == "mgda" else i + 1):
+                # Not a dot product: BLAS adds in an order that depends on its threads.
+                gram[i, j] = gram[j, i] = np.einsum("i,i->", one, gradients[j], dtype=np.float64)
+        return self._summed(gram)
+
+    def _decided(self, acting: list[int], gram: Array, values: Array) -> list[float]:
+        """The weights of all parts, from the acting ones' inner products and all parts' measures."""
+        assert self.moment is not None
+        share = np.array(self.preference)
+        norm = np.zeros(len(share))
+        norm[acting] = np.sqrt(np.diag(gram))
+        alive = norm > VANISHED * norm.max()
+        multipliers = self._multipliers(values) if self.method == "epsilon" else []
+        if not alive.any():
+            return (share / share.sum()).tolist()  # type: ignore[no-any-return]
+        r, scale = share[alive], 1.0 / norm[alive] if self.normalize == "norm" else np.ones(int(alive.sum()))
+        if self.method == "mgda":
+            inside = alive[acting]
+            by = scale / r
+            own = min_norm(gram[np.ix_(inside, inside)] * np.outer(by, by)) / r
+        elif self.method == "chebyshev":
+            behind = r * (np.array(self.reference) - values)[alive] / self.smooth
+            own = r * np.exp(behind - behind.max())
+        else:
+            own = np.array([1.0, *multipliers])[alive]
+        weights = np.zeros(len(share))
+        weights[alive] = own * scale
+        if weights.sum() == 0.0:  # the first part has vanished, and every bound holds
+            weights[alive] = scale
+        weights /= weights.sum()
+        found: list[float] = weights.tolist()
+        return found if self.guard is None else self.guard.applied(found, self.moment.memory)
+
+    def _multipliers(self, values: Array) -> list[float]:
+        """epsilon's, moved by this round's measures."""
+        assert self.moment is not None
+        memory: Memory = {} if self.moment.memory is None else self.moment.memory
+        last = memory.get(("multipliers", self.origin), [0.0] * len(self.bounds))
+        best, bounds = np.array(self.reference[1:]), np.array(self.bounds)
+        moved = np.maximum(0.0, last + self.rate * ((best - values[1:]) / (best - bounds) - 1.0))
+        memory["multipliers", self.origin] = moved.tolist()
+        return moved.tolist()  # type: ignore[no-any-return]
+
+    def _drawn(self, queries: Queries, scores: Array) -> npt.NDArray[np.int64]:
+        """The part that each query has drawn."""
+        assert self.moment is not None
+        share = (np.array(self.preference) / sum(self.preference)).tolist()
+        if self.guard is not None:
+            share = self.guard.applied(share, self.moment.memory)
+        chances = np.empty(len(queries))
+        chance_kernel()(scores, (label_hash(None, queries), self.seed, 0), queries.offsets, chances)
+        ends = np.cumsum(share)
+        last = int(np.flatnonzero(share)[-1])  # rounding must not draw a part without a share
+        return np.minimum(np.searchsorted(ends, chances, side="right"), last)
+
+    # --- the parts' measures
+
+    def _measured(self, k: int) -> tuple[Measure, Labels | None]:
+        """Part k's measure, and by which labels."""
+        part = self._parts[k] if self.origin is None else self.origin._parts[k]
+        if isinstance(part, MeasureObjective):
+            return part.measure, part.labels
+        if part.target is None:
+            raise LambdaplugError(
+                f"Pareto: {self.method} decides by the parts' measures, and {part!r} has none. Use method='mgda' or "
+                "'sample', or a part made for a measure such as lp.LambdaRank('ndcg')."
+            )
+        return part.target, None
+
+    def _values(self, queries: Queries, scores: Array, threads: int | None, team: Team | None) -> Array:
+        """The mean of each part's measure by these scores."""
+        assert self.moment is not None
+        if self.method not in ("chebyshev", "epsilon"):
+            return np.empty(0)
+        threads = get_num_threads(threads)
+        order = queries.rank(scores, threads, None, team)
+        wanted = [self._measured(k) for k in range(len(self._parts))]
+        prepared = [
+            queries.memo(
+                (kind, source, False),
+                lambda kind=kind, source=source: kind.prepare(queries.labels_of(source), queries.offsets),  # type: ignore[misc]
+            )
+            for kind, source in wanted
+        ]
+        values = np.zeros((len(wanted), len(queries)))
+
+        def work(next_task: Callable[[], Task | None]) -> None:
+            gains = np.empty(queries.longest)
+            while (task := next_task()) is not None:
+                lists = queries.offsets, task.first, task.last, order
+                for (kind, _), (gain, _, _, discount, k), out in zip(wanted, prepared, values, strict=True):
+                    kind.run(value_kernel(kind.value), gain, discount, k, lists, gains, out)
+
+        run_tasks(work, queries.tasks(1, threads=threads), threads, team)
+        defined = np.array([p.norm != 0.0 for p in prepared]).reshape(values.shape)
+        norms = np.array([p.norm for p in prepared]).reshape(values.shape)
+        sums = self._summed(np.stack([np.where(defined, values * norms, 0.0).sum(axis=1), defined.sum(axis=1)]))
+        if not sums[1].all():
+            k = int(np.argmin(sums[1]))
+            raise LambdaplugError(f"{self.origin!r}: the measure of part {k}, {wanted[k][0]}, is defined in no query.")
+        found: Array = sums[0] / sums[1]
+        self.moment.values[self.origin] = found.tolist()
+        return found
+
+
+def _sum(weights: list[float], found: dict[int, tuple[Any, Any]], which: int, dtype: npt.DTypeLike) -> Any:
+    total = 0.0
+    for k, part in found.items():
+        if weights[k] > 0.0:
+            total = total + np.float64(weights[k]) * part[which]
+    return np.asarray(total, dtype=dtype)
+
+
+def _checked_parts(parts: Sequence[Objective]) -> tuple[Objective, ...]:
+    own = tuple(parts)
+    if len(own) < 2:
+        raise LambdaplugError(f"Pareto: expected at least two objectives, got {len(own)}.")
+    for k, part in enumerate(own):
+        if not isinstance(part, Objective):
+            raise LambdaplugError(f"Pareto: expected objectives such as lp.LambdaRank('map'), got {part!r}.")
+        if part in own[:k]:
+            raise LambdaplugError(
+                f"Pareto: parts {own.index(part)} and {k} are the same objective, {part!r}: drop one."
+            )
+    return own
+
+
+def _preference(preference: Sequence[float] | None, count: int) -> tuple[float, ...]:
+    if preference is None:
+        return (1.0 / count,) * count
+    found = tuple(not_negative(share, "preference") for share in preference)
+    if len(found) != count or sum(found) == 0.0:
+        raise LambdaplugError(
+            f"preference: expected one number >= 0 per part ({count}), not all 0; got {list(preference)!r}."
+        )
+    return found
+
+
+def _numbers(values: Sequence[float], name: str, count: int, unit: str) -> tuple[float, ...]:
+    found = tuple(values)
+    if len(found) != count or not all(is_number(value) and np.isfinite(value) for value in found):
+        raise LambdaplugError(f"{name}: expected one finite number per {unit} ({count}), got {values!r}.")
+    return tuple(map(float, found))
+
+
+def reported(moment: Moment | None) -> dict[str, float]:
+    """What a round's Pareto has decided, by name; nothing where there was none."""
+    found: dict[str, float] = {}
+    for objective, weights in ({} if moment is None else moment.weights).items():
+        if moment is not None and isinstance(objective, Pareto):  # the outermost is the last
+            found = {f"weight {k}": weight for k, weight in enumerate(weights)}
+            found |= {f"measure {k}": value for k, value in enumerate(moment.values.get(objective, []))}
+    return found
