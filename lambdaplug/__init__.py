@@ -11,6 +11,7 @@ from .errors import LambdaplugError, LambdaplugWarning
 from .evaluation import evaluate, metric
 from .folds import query_folds
 from .hosts import presets
+from .hosts.bias import position_bias
 from .hosts.callback import callback
 from .hosts.matching import match_table
 from .hosts.optimality import local_optimality, polish
@@ -48,6 +49,7 @@ from .objectives import (
     QueryRMSE,
     QuerySoftmax,
     StochasticRank,
+    Unbiased,
     constructions,
     interpolate,
     objective,
@@ -99,6 +101,7 @@ __all__ = [
     "Sigmoid",
     "Spearman",
     "StochasticRank",
+    "Unbiased",
     "XGBDataIter",
     "XGBRanker",
     "__version__",
@@ -124,6 +127,7 @@ __all__ = [
     "objective",
     "on_plateau",
     "polish",
+    "position_bias",
     "presets",
     "query_folds",
     "record",

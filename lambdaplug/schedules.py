@@ -61,10 +61,18 @@ def constant(number: Number) -> float:
 class Moment:
     """One round of a training: asks each schedule for its number once, however often that is used."""
 
-    def __init__(self, iteration: int, memory: Memory | None = None, *, later: bool = False) -> None:
+    def __init__(
+        self,
+        iteration: int,
+        memory: Memory | None = None,
+        *,
+        later: bool = False,
+        rate: Callable[[], float | None] = lambda: None,
+    ) -> None:
         self.iteration = iteration
         self.memory = memory
         self.later = later  # the training has had rounds before
+        self.rate = rate  # the booster's learning rate; None if it is not known
         self.weights: dict[Hashable, list[float]] = {}  # of the mixtures in it, once they are resolved
         self._numbers: dict[int, float] = {}  # by the schedule's identity
 
