@@ -307,3 +307,58 @@ def test_on_a_cluster_it_is_refused_until_the_numbers_are_known():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         lp.Unbiased(INNER, "rows", propensities=[1, 0.5]).check_share()
+
+
+# --- simulated users -----------------------------------------------------------------------------------------------
+
+
+def test_simulated_users_click_as_they_are_said_to():
+    data = lp.data.cubic(300, 8, 5)
+    log = lp.data.simulate_clicks(data.labels, data.group, users="position", sessions=200, rankings=2, seed=1)
+    assert log.group.tolist() == [8] * 600
+    np.testing.assert_array_equal(
+        np.sort(log.rows.reshape(600, 8)), np.repeat(np.arange(2400).reshape(300, 8), 2, axis=0)
+    )
+    np.testing.assert_array_equal(log.position.reshape(600, 8), np.tile(np.arange(8), (600, 1)))
+    np.testing.assert_allclose(log.propensity, 1 / np.arange(1, 9))
+    chance = np.array([0.05, 0.15, 0.3, 0.5, 0.7])[data.labels.astype(int)][log.rows]
+    for place in range(8):
+        at = log.position == place
+        assert log.rate[at].sum() / chance[at].sum() == pytest.approx(log.propensity[place], abs=0.02)
+    assert set(np.unique(log.labels)) == {0.0, 1.0}
+    assert "rankings shown 200 times" in repr(log)
+
+
+def test_simulated_trust_curves_and_cascades():
+    labels, group = np.zeros(4000, int), np.full(1000, 4)
+
+    def rates(**options):
+        log = lp.data.simulate_clicks(labels, group, sessions=50, chances=[0.2], **options)
+        return log.rate.reshape(1000, 4).mean(axis=0), log.propensity
+
+    given, curve = rates(users="position", examination=[0.9, 0.6, 0.5, 0.1])
+    np.testing.assert_allclose(given, 0.2 * np.array([0.9, 0.6, 0.5, 0.1]), atol=0.01)
+    assert curve.tolist() == [0.9, 0.6, 0.5, 0.1]
+    trusted, _ = rates(users="position", examination=0.0, trust=0.5)
+    np.testing.assert_allclose(trusted, 0.2 + 0.8 * 0.5 / np.arange(1, 5), atol=0.01)
+    cascade, seen = rates(users="cascade", examination=0.0)
+    np.testing.assert_allclose(seen, 0.8 ** np.arange(4), atol=0.01)
+    np.testing.assert_allclose(cascade, 0.2 * seen, atol=0.01)
+    _, persistent = rates(users="cascade", examination=0.0, persistence=0.5)
+    np.testing.assert_allclose(persistent, 0.9 ** np.arange(4), atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"users": "robots"}, "'last', 'position' or 'cascade'"),
+        ({"trust": 0.1}, "are for users="),
+        ({"users": "position", "trust": 2}, "from 0 to 1"),
+        ({"users": "position", "examination": [1.0]}, "each of 2 ranks"),
+        ({"users": "cascade", "examination": [0.5, 1.0]}, "must not rise"),
+        ({"users": "position", "rankings": 0}, "rankings"),
+    ],
+)
+def test_simulations_that_are_refused(options, said):
+    with pytest.raises(lp.LambdaplugError, match=said):
+        lp.data.simulate_clicks([0, 1], [2], **options)
