@@ -362,3 +362,40 @@ def test_simulated_trust_curves_and_cascades():
 def test_simulations_that_are_refused(options, said):
     with pytest.raises(lp.LambdaplugError, match=said):
         lp.data.simulate_clicks([0, 1], [2], **options)
+
+
+# --- weights of queries in means -----------------------------------------------------------------------------------
+
+
+def test_whole_weights_of_queries_are_repeats_in_means(clicks):
+    X, y, group, _ = clicks
+    rng = np.random.default_rng(3)
+    weight, a, b = rng.integers(0, 3, len(group)), rng.normal(size=len(y)), rng.normal(size=len(y))
+    repeated = np.repeat(np.arange(len(group)), weight)
+    rows = (12 * repeated[:, None] + np.arange(12)).ravel()
+    sizes = group[repeated]
+    one = lp.evaluate(["map", "ndcg@3"], y, a, group, weight=weight)
+    two = lp.evaluate(["map", "ndcg@3"], y[rows], a[rows], sizes)
+    assert one == pytest.approx(two)
+    assert one != pytest.approx(lp.evaluate(["map", "ndcg@3"], y, a, group))
+    weighed = lp.compare("map", y, group, a, b, weight=weight)
+    plain = lp.compare("map", y[rows], sizes, a[rows], b[rows])
+    assert (weighed.mean_a, weighed.mean_b) == pytest.approx((plain.mean_a, plain.mean_b))
+    assert weighed.queries < plain.queries  # a query asked twice is still one observation
+    same, twos = (lp.compare("map", y, group, a, b, weight=own) for own in (None, np.full(len(group), 2.0)))
+    assert (twos.p_t, *twos.interval) == pytest.approx((same.p_t, *same.interval))
+    assert twos.p_randomization == same.p_randomization
+    with pytest.raises(lp.LambdaplugError, match="one value per query"):
+        lp.evaluate("map", y, a, group, weight=[1.0])
+    with pytest.raises(lp.LambdaplugError, match="it enters means"):
+        lp.evaluate("map", y, a, group, weight=weight, per_query=True)
+    data, kind = matrix(clicks), lp.metric("map", weight=True)
+    data.set_weight(weight.astype(float))
+    assert kind(a, data) == [("map", pytest.approx(one["map"]))]
+    set_ = lgb.Dataset(X, y, group=group, weight=np.repeat(weight.astype(float), group)).construct()
+    assert kind(a, set_)[0][1] == pytest.approx(one["map"])
+    assert repr(kind) == "metric('map', weight=True)"
+    with pytest.raises(lp.LambdaplugError, match="expected True"):
+        lp.metric("map", weight=weight)
+    with pytest.raises(lp.LambdaplugError, match="of documents"):
+        kind(a, lgb.Dataset(X, y, group=group, weight=rng.random(len(y))).construct())

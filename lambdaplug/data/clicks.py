@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, overload
+from typing import Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -193,17 +193,17 @@ def simulate_clicks(
     return Clicks(rows, group_shown, position, clicked, count, propensity)
 
 
-def _curve(examination: float | Sequence[float] | Any, longest: int) -> Array:
+def _curve(examination: float | Sequence[float], longest: int) -> Array:
     """The chance of looking at each rank."""
-    if is_number(examination):
-        return np.arange(1, longest + 1) ** -float(examination)
-    curve = np.asarray(examination, dtype=np.float64)
+    if isinstance(examination, (int, float, np.number)):
+        return np.asarray(np.arange(1, longest + 1) ** -float(examination), dtype=np.float64)
+    curve: Array = np.asarray(examination, dtype=np.float64)
     if curve.ndim != 1 or len(curve) < longest or not ((curve >= 0) & (curve <= 1)).all():
         raise LambdaplugError(
             f"simulate_clicks: examination: expected a number, or a chance from 0 to 1 for each of {longest} ranks; got "
             f"{shown(examination)}."
         )
-    return curve[:longest].copy()
+    return np.array(curve[:longest])
 
 
 def _shown(rng: np.random.Generator, sizes: Integers, scores: Array, rankings: int, variety: float) -> Integers:
