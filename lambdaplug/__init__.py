@@ -11,6 +11,7 @@ from .errors import LambdaplugError, LambdaplugWarning
 from .evaluation import evaluate, metric
 from .folds import query_folds
 from .hosts import presets
+from .hosts.bias import position_bias
 from .hosts.callback import callback
 from .hosts.front import front
 from .hosts.matching import match_table
@@ -50,6 +51,7 @@ from .objectives import (
     QueryRMSE,
     QuerySoftmax,
     StochasticRank,
+    Unbiased,
     constructions,
     interpolate,
     objective,
@@ -102,6 +104,7 @@ __all__ = [
     "Sigmoid",
     "Spearman",
     "StochasticRank",
+    "Unbiased",
     "XGBDataIter",
     "XGBRanker",
     "__version__",
@@ -128,6 +131,7 @@ __all__ = [
     "objective",
     "on_plateau",
     "polish",
+    "position_bias",
     "presets",
     "query_folds",
     "record",

@@ -153,6 +153,7 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
     level: float = 0.95,
     draws: int = 10_000,
     seed: int = 0,
+    weight: npt.ArrayLike | None = None,
 ) -> Comparison | Comparisons:
     """System b against system a by one measure, query by query: is the difference more than chance?
 
@@ -165,6 +166,9 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
     keeps the chance of any false alarm among them: ``compare(...)["my system"].p_t_holm``. ``names`` are what is
     printed for a and b (of several systems, for the baseline).
 
+    With ``weight``, one number >= 0 per query, means are weighted; the t-test has the standard error of a weighted mean,
+    sqrt(n/(n - 1) sum w^2 (d - mean)^2)/sum w, and the randomisation test turns the signs of w d.
+
     >>> print(compare("mrr", [1, 0, 0, 1, 1, 0], [2, 2, 2], [1, 2, 2, 1, 1, 2], [2, 1, 1, 2, 1, 2]))
     mrr over 3 queries
       a         0.5000
@@ -174,21 +178,22 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
       queries   b wins 2, ties 1, loses 0
     """
     kind = as_measure(measure)
-    queries = Queries(labels, group)
+    queries = Queries(labels, group, query_weight=weight)
+    own = queries.query_weight
     rules: dict[str, Any] = {"empty": empty, "ties": ties, "convention": convention}
     _check(level, draws)
     (values_a,) = per_query_values([kind], queries, scores_a, **rules)
     if not isinstance(scores_b, Mapping):
         (values_b,) = per_query_values([kind], queries, scores_b, **rules)
         a, b = names or ("a", "b")
-        return _holm([compared(str(kind), (a, b), values_a, values_b, level, draws, seed)])[0]
+        return _holm([compared(str(kind), (a, b), values_a, values_b, level, draws, seed, own)])[0]
     if not scores_b:
         raise LambdaplugError("compare: expected at least one system to compare with the baseline, got none.")
     baseline = names[0] if names else "baseline"
     found = []
     for name, scores in scores_b.items():
         (values_b,) = per_query_values([kind], queries, scores, **rules)
-        found.append(compared(str(kind), (baseline, name), values_a, values_b, level, draws, seed))
+        found.append(compared(str(kind), (baseline, name), values_a, values_b, level, draws, seed, own))
     return Comparisons(zip(scores_b, _holm(found), strict=True))
 
 
@@ -199,22 +204,33 @@ def _check(level: float, draws: int) -> None:
 
 
 def compared(
-    measure: str, names: tuple[str, str], values_a: Array, values_b: Array, level: float, draws: int, seed: int
+    measure: str,
+    names: tuple[str, str],
+    values_a: Array,
+    values_b: Array,
+    level: float,
+    draws: int,
+    seed: int,
+    weight: Array | None = None,
 ) -> Comparison:
     """The comparison of two systems' values, one per query, NaN where the measure is undefined. 0 draws: no such test."""
     from scipy.special import stdtr, stdtrit
 
     defined = ~(np.isnan(values_a) | np.isnan(values_b))
+    if weight is not None:
+        defined &= weight > 0.0  # what weighs nothing is no query
+        weight = weight[defined] / weight[defined].mean() if defined.any() else weight[defined]
     a, b = values_a[defined], values_b[defined]
     d = b - a
     # The same value summed in another order is no difference.
     d[np.abs(d) <= 1e-12 * np.maximum(1.0, np.maximum(np.abs(a), np.abs(b)))] = 0.0
     n = len(d)
-    difference = mean(d)
+    difference = mean(d, weight)
     if n < 2:
         p_t, half = float("nan"), float("nan")
     else:
-        error = float(d.std(ddof=1)) / n**0.5
+        spread = d.std(ddof=1) if weight is None else (np.sum((weight * (d - difference)) ** 2) / (n - 1)) ** 0.5
+        error = float(spread) / n**0.5
         half = float(stdtrit(n - 1, 0.5 + level / 2)) * error
         if error > 1e-14 * abs(difference):
             p_t = float(2 * stdtr(n - 1, -abs(difference) / error))
@@ -223,12 +239,12 @@ def compared(
     return Comparison(
         measure,
         names,
-        mean(a),
-        mean(b),
+        mean(a, weight),
+        mean(b, weight),
         difference,
         (difference - half, difference + half),
         p_t,
-        _randomization(d[d != 0.0], draws, seed) if n and draws else float("nan"),
+        _randomization((d if weight is None else weight * d)[d != 0.0], draws, seed) if n and draws else float("nan"),
         int((d > 0).sum()),
         int((d == 0).sum()),
         int((d < 0).sum()),

@@ -7,10 +7,12 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
+from .checking import shown
 from .errors import LambdaplugError
 from .kernels import expected_kernel, get_num_threads, run_tasks, tied_value_kernel, value_kernel
 from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered
 from .queries import Array, Labels, Queries, Task, as_labels, vector
+from .rows import one_a_query
 from .training import read
 
 __all__ = ["Convention", "Empty", "Metric", "Ties", "evaluate", "import_pandas", "mean", "metric", "per_query_values"]
@@ -41,6 +43,7 @@ def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this 
     ties: Ties = "stable",
     convention: Convention | None = None,
     frame: bool = False,
+    weight: npt.ArrayLike | None = None,
 ) -> Any:
     """The mean over queries of each measure, by its text; with ``per_query`` one value per query.
 
@@ -57,17 +60,23 @@ def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this 
 
     ``frame`` returns a pandas DataFrame instead, one row per query, one column per measure.
 
+    ``weight``, one number >= 0 per query, makes it the weighted mean, sum w value / sum w: by how often each query is asked,
+    say.
+
     >>> evaluate(["ndcg@10", "mrr"], labels=[0, 1, 1, 0], scores=[2, 1, 4, 3], group=[2, 2])
     {'ndcg@10': 0.8154648767857288, 'mrr': 0.75}
     >>> evaluate("mrr", labels=[0, 1, 0], scores=[5, 5, 1], group=[3], ties="expected")
     {'mrr': 0.75}
     """
     kinds = as_measures(measures)
-    values = per_query_values(kinds, Queries(labels, group), scores, empty, ties=ties, convention=convention)
+    if weight is not None and (per_query or frame):
+        raise LambdaplugError("weight: it enters means, and there are none with per_query= or frame=: leave it out.")
+    queries = Queries(labels, group, query_weight=weight)
+    values = per_query_values(kinds, queries, scores, empty, ties=ties, convention=convention)
     named = {str(kind): value for kind, value in zip(kinds, values, strict=True)}
     if frame:
         return import_pandas().DataFrame(named).rename_axis("query")
-    return named if per_query else {name: mean(value) for name, value in named.items()}
+    return named if per_query else {name: mean(value, queries.query_weight) for name, value in named.items()}
 
 
 def import_pandas() -> Any:
@@ -79,17 +88,25 @@ def import_pandas() -> Any:
     return pandas
 
 
-def mean(values: Array) -> float:
-    """Over the queries that have a value; NaN if none has."""
-    defined = values[~np.isnan(values)]
-    return float(defined.mean()) if defined.size else float("nan")
+def mean(values: Array, weight: Array | None = None) -> float:
+    """Over the queries that have a value, by their weights if given; NaN if none has."""
+    known = ~np.isnan(values)
+    defined = values[known]
+    if weight is None:
+        return float(defined.mean()) if defined.size else float("nan")
+    total = float(weight[known].sum())
+    return float(weight[known] @ defined) / total if total > 0.0 else float("nan")
 
 
-def means(values: Sequence[Array], total: Callable[[Array], Array] | None = None) -> list[float]:
+def means(
+    values: Sequence[Array], weights: Sequence[Array | None], total: Callable[[Array], Array] | None = None
+) -> list[float]:
     """``mean`` of each; with ``total``, which adds up over workers, the mean over all workers' queries."""
     if total is None:
-        return [mean(value) for value in values]
-    sums = total(np.array([[np.nansum(value), np.count_nonzero(~np.isnan(value))] for value in values]))
+        return [mean(value, weight) for value, weight in zip(values, weights, strict=True)]
+    ones = [np.ones(len(value)) if weight is None else weight for value, weight in zip(values, weights, strict=True)]
+    parts = [(np.nansum(value * own), np.sum(own[~np.isnan(value)])) for value, own in zip(values, ones, strict=True)]
+    sums = total(np.array(parts, dtype=np.float64).reshape(len(values), 2))
     return [float(found / count) if count else float("nan") for found, count in sums]
 
 
@@ -200,6 +217,7 @@ class _Part(NamedTuple):
     empty: Empty
     labels: Labels | None
     ties: Ties
+    weighted: bool = False
 
 
 class Metric:
@@ -211,12 +229,18 @@ class Metric:
         empty: Empty = "skip",
         labels: npt.ArrayLike | None = None,
         ties: Ties = "stable",
+        weight: bool = False,
     ) -> None:
         kinds = as_measures(measures)
+        if not isinstance(weight, bool):
+            raise LambdaplugError(
+                "metric: weight: expected True, for the weights of the queries in the data set that is evaluated, or False, got "
+                f"{shown(weight)}."
+            )
         if not kinds:
             raise LambdaplugError("metric: name at least one measure, e.g. lp.metric('ndcg@10').")
         check_ties(ties)
-        self.parts: tuple[_Part, ...] = (_Part(kinds, empty, as_labels(labels), ties),)
+        self.parts: tuple[_Part, ...] = (_Part(kinds, empty, as_labels(labels), ties, weight),)
 
     def __add__(self, other: "Metric") -> "Metric":
         both = Metric(self.parts[0].kinds)
@@ -227,11 +251,12 @@ class Metric:
 
     def __repr__(self) -> str:
         said = []
-        for kinds, empty, labels, ties in self.parts:
+        for kinds, empty, labels, ties, weighted in self.parts:
             words = [repr(str(kind)) for kind in kinds]
             words += [f"empty={empty!r}"] if empty != "skip" else []
             words += [f"labels={labels!r}"] if labels is not None else []
             words += [f"ties={ties!r}"] if ties != "stable" else []
+            words += ["weight=True"] if weighted else []
             said.append(f"metric({', '.join(words)})")
         return " + ".join(said)
 
@@ -253,11 +278,13 @@ class Metric:
     def names(self) -> list[str]:
         return [str(kind) for part in self.parts for kind in part.kinds]
 
-    def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Any:  # noqa: ARG002
+    def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Any:
         """What a host calls: (scores, data set), or (labels, scores, weight, group) from ``lgb.LGBMRanker``."""
         if group is not None:
             labels, scores = scores, data
-            return self.report(Queries(labels, group), scores, None, with_direction=True)
+            each = None if weight is None else one_a_query(np.asarray(weight), np.asarray(group))
+            queries = Queries(labels, group, query_weight=each, document_weight=weight if each is None else None)
+            return self.report(queries, scores, None, with_direction=True)
         data_set = read(data)
         reported = self.report(
             data_set.queries,
@@ -282,15 +309,25 @@ class Metric:
         """(name, value) of each measure, for LightGBM with the word that higher is better."""
         values = [
             value
-            for kinds, empty, labels, ties in self.parts
+            for kinds, empty, labels, ties, _ in self.parts
             for value in per_query_values(kinds, queries, scores, empty, threads, labels, ties)
         ]
-        pairs = list(zip(self.names, means(values, total), strict=True))
+        weighted = [part.weighted for part in self.parts for _ in part.kinds]
+        if any(weighted) and queries.document_weight is not None:
+            raise LambdaplugError(
+                f"{self!r}: expected weights of queries, and these are of documents: they differ within a query."
+            )
+        weights = [queries.query_weight if one else None for one in weighted]
+        pairs = list(zip(self.names, means(values, weights, total), strict=True))
         return [(*pair, True) for pair in pairs] if with_direction else pairs
 
 
 def metric(
-    *measures: str | Measure, empty: Empty = "skip", labels: npt.ArrayLike | None = None, ties: Ties = "stable"
+    *measures: str | Measure,
+    empty: Empty = "skip",
+    labels: npt.ArrayLike | None = None,
+    ties: Ties = "stable",
+    weight: bool = False,
 ) -> Metric:
     """Measures for ``feval=`` (LightGBM), ``custom_metric=`` (XGBoost) and ``eval_metric=`` (the rankers).
 
@@ -298,7 +335,8 @@ def metric(
     its ``EarlyStopping`` where that was told no ``maximize=``, also inside a callback of yours and where a function of
     yours reports the value under another name. Where it cannot know whether higher is better (the value was changed), or
     cannot reach the ``EarlyStopping`` (a closure holds it, or the metric is called in another thread), it warns. What reaches ``EarlyStopping`` without ``lp.metric``, as from ``lp.evaluate``, needs ``maximize=True``.
-    Weights do not enter: a metric is the plain mean over queries.
+    A metric is the plain mean over queries; with ``weight=True`` weighted by the query weights of the data set that is evaluated
+    (in LightGBM the weights of rows, equal within a query), or plain where it has none.
     ``labels`` measures by another source than the evaluated data set's labels, such as clicks: one value per row of it.
     ``ties`` is how equal scores stand, as in :func:`evaluate`.
     Metrics add up: ``lp.metric("ndcg@3") + lp.metric("cndcg@3", labels=clicks)``.
@@ -306,4 +344,4 @@ def metric(
     >>> metric("ndcg@10", "map")
     metric('ndcg@10', 'map')
     """
-    return Metric(measures, empty, labels, ties)
+    return Metric(measures, empty, labels, ties, weight)

@@ -138,6 +138,7 @@ class Queries:
         "labels",
         "numbered",
         "offsets",
+        "position",
         "query_weight",
         "rows",
         "total_rows",
@@ -154,6 +155,7 @@ class Queries:
         total_rows: int | None = None,
         columns: Mapping[str, Array] | None = None,
         numbered: bool = True,
+        position: npt.ArrayLike | None = None,
     ) -> None:
         self.labels = vector(labels, "labels")
         if not np.isfinite(self.labels).all():
@@ -169,6 +171,7 @@ class Queries:
         self.rows = rows  # which of the original data set's rows these are, where they are a part of it
         self.total_rows = len(self.labels) if total_rows is None else total_rows
         self.numbered = numbered  # whether row numbers of the original data set can be found here
+        self.position = position  # where each row was shown, if the host knows; checked by those who use it
         self.columns = columns or {}  # the values of these rows in a cluster's further columns, by name
         self._memo: dict[Hashable, list[Any]] = {}  # what was made, and the last call that asked for it
         self._calls = 0

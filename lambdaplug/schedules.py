@@ -68,11 +68,13 @@ class Moment:
         *,
         later: bool = False,
         total: Callable[[Any], Any] | None = None,
+        rate: Callable[[], float | None] = lambda: None,
     ) -> None:
         self.iteration = iteration
         self.memory = memory
         self.later = later  # the training has had rounds before
         self.total = total  # adds arrays up over the workers that train together
+        self.rate = rate  # the booster's learning rate; None if it is not known
         self.weights: dict[Hashable, list[float]] = {}  # of the sums in it, once they are known
         self.values: dict[Hashable, list[float]] = {}  # of the parts' measures, where weights are decided by them
         self._numbers: dict[int, float] = {}  # by the schedule's identity

@@ -40,7 +40,7 @@ class Grown(NamedTuple):
 class Training:
     """What is known of one Booster's training, from round to round."""
 
-    memory: Memory = field(default_factory=dict)  # what schedules that watch a metric have seen
+    memory: Memory = field(default_factory=dict)  # what schedules have seen, and position biases learned
     moment: Moment | None = None  # the last round
     _counts: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
 
@@ -74,6 +74,7 @@ class DataSet:
     partial: bool = False  # one worker's share of the rows that are trained on
     stand_in: bool = False  # a row that a host needed where a worker's share has none: not to be counted
     directed: bool = False  # the host wants to be told by a metric that higher is better
+    rate: Callable[[], float | None] = lambda: None  # the learning rate; takes a millisecond
 
     def moment(self, objective: Hashable) -> Moment:
         """The round that begins for this objective."""
@@ -82,7 +83,9 @@ class DataSet:
             iteration = training.round(objective, self.trees)
         else:
             training, iteration = _counted(self.queries, objective)
-        training.moment = Moment(iteration, training.memory, later=training.moment is not None, total=self.total)
+        training.moment = Moment(
+            iteration, training.memory, later=training.moment is not None, total=self.total, rate=self.rate
+        )
         return training.moment
 
 

@@ -2,13 +2,14 @@
 
 from ..rows import sizes_of
 from .batches import whole_queries
-from .clicks import simulate_clicks
+from .clicks import Clicks, simulate_clicks
 from .letor import LAYOUTS, LetorParts, load_letor, save_letor
 from .ranking import RankingData
 from .synthetic import cubic
 
 __all__ = [
     "LAYOUTS",
+    "Clicks",
     "LetorParts",
     "RankingData",
     "cubic",

@@ -1,15 +1,97 @@
-"""Clicks of simulated users, as a second label source."""
+"""Clicks of simulated users, whose ways are known."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from ..checking import integer, is_number, not_negative, shown
 from ..errors import LambdaplugError
 
-__all__ = ["CLICK_CHANCES", "simulate_clicks"]
+__all__ = ["CLICK_CHANCES", "Clicks", "simulate_clicks"]
 
 CLICK_CHANCES = (0.05, 0.15, 0.3, 0.5, 0.7)  # of a document that is looked at, by its label
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Clicks:
+    """A log of clicks, one row for each document of each ranking shown, in the order shown.
+
+    Attributes
+    ----------
+    rows : array of int
+        Which row of the data each one is: ``X[clicks.rows]`` are its features.
+    group : array of int
+        The number of rows of each ranking shown, which is a query of its own.
+    position : array of int
+        Where each row was shown, 0 for the top.
+    count : array of int
+        In how many sessions it was clicked.
+    sessions : int
+        How often each ranking was shown.
+    propensity : array of float
+        By position: how likely a user looks there. For users who look at ranks independently of each other, the true
+        chance; for cascades, which depend on the documents, the share of these sessions.
+    """
+
+    rows: Integers
+    group: Integers
+    position: Integers
+    count: Integers
+    sessions: int
+    propensity: Array
+
+    @property
+    def labels(self) -> npt.NDArray[np.float32]:
+        """1 for a row with a click, 0 for the others."""
+        return (self.count > 0).astype(np.float32)
+
+    @property
+    def rate(self) -> Array:
+        """The share of sessions with a click, by row."""
+        return np.asarray(self.count / self.sessions)
+
+    def __repr__(self) -> str:
+        return f"<Clicks: {self.count.sum()} on {len(self.rows)} rows, {len(self.group)} rankings shown {self.sessions} times>"
+
+
+@overload
+def simulate_clicks(
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike,
+    *,
+    scores: npt.ArrayLike | None = ...,
+    taste: npt.ArrayLike | None = ...,
+    sessions: int = ...,
+    examination: float | Sequence[float] = ...,
+    chances: Sequence[float] = ...,
+    seed: int = ...,
+    users: Literal["last"] = ...,
+) -> Array: ...
+
+
+@overload
+def simulate_clicks(
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike,
+    *,
+    scores: npt.ArrayLike | None = ...,
+    taste: npt.ArrayLike | None = ...,
+    sessions: int = ...,
+    examination: float | Sequence[float] = ...,
+    chances: Sequence[float] = ...,
+    seed: int = ...,
+    users: Literal["position", "cascade"],
+    trust: float = ...,
+    persistence: float = ...,
+    rankings: int = ...,
+    variety: float = ...,
+) -> Clicks: ...
 
 
 def simulate_clicks(
@@ -19,19 +101,57 @@ def simulate_clicks(
     scores: npt.ArrayLike | None = None,
     taste: npt.ArrayLike | None = None,
     sessions: int = 100,
-    examination: float = 1.0,
+    examination: float | Sequence[float] = 1.0,
     chances: Sequence[float] = CLICK_CHANCES,
     seed: int = 0,
-) -> npt.NDArray[np.float64]:
-    """One click score in [0, 1] a row: in what share of the sessions that document was clicked LAST.
+    users: str = "last",
+    trust: float = 0.0,
+    persistence: float = 0.0,
+    rankings: int = 1,
+    variety: float = 1.0,
+) -> Array | Clicks:
+    """Clicks of users who see the documents by falling ``scores``, look at rank r = 1, 2, ... with a known chance, and click
+    on what they look at with a chance that depends on the label.
 
-    Each session a user sees the documents by falling ``scores`` (default: by label, with noise), looks at rank r with
-    probability (1/r)^examination, clicks on what it looks at with a chance that depends on the label and, with
-    ``taste`` (one per row), on something else: the chance's logit is raised by it. Only the session's last click counts,
-    which is nearer to satisfaction and less biased by position (Svore et al. 2011, section 6).
+    With ``users="last"``, one click score in [0, 1] per row: in what share of the sessions that document was clicked LAST,
+    which is nearer to satisfaction and less biased by position (Svore et al. 2011, section 6). With other users, a log of
+    all clicks, :class:`Clicks`, with positions and true propensities: what ``lp.Unbiased`` can be checked with.
+
+    Parameters
+    ----------
+    labels, group : array-like
+        Labels 0, 1, ..., one per row, and the number of rows of each query.
+    scores : array-like, optional
+        What the documents are ranked by; default the label plus standard normal noise.
+    taste : array-like, optional
+        One number per row, by which the logit of the chance of a click is raised: something else than the label.
+    sessions : int
+        How often each ranking is shown.
+    examination : float or sequence
+        The chance of looking at rank r is (1/r)^examination, or the sequence's r-th number.
+    chances : sequence of float
+        The chance of a click on a document that is looked at, by label.
+    seed : int
+        Of all draws.
+    users : str
+        ``"last"``; ``"position"``: users look at each rank independently of the others; ``"cascade"``: they read down from the
+        top, go from one rank to the next with the ratio of their examination chances, and stop after a click unless
+        they persist (examination=0 and persistence=0: the cascade model; persistence > 0: dependent clicks).
+    trust : float
+        Trust in the engine: the chance c of a click becomes c + (1 - c) trust/r (Agarwal et al. 2019, "Addressing trust
+        bias for unbiased learning-to-rank", WWW).
+    persistence : float
+        Of cascade users: the chance of reading on after a click.
+    rankings : int
+        How many different rankings of each query are shown, each a query of its own in the log.
+    variety : float
+        The rankings after the first are by ``scores`` plus so many standard deviations of normal noise.
 
     >>> simulate_clicks([4, 0, 0], [3], sessions=10).shape
     (3,)
+    >>> log = simulate_clicks([4, 0, 0], [3], users="position", rankings=2, sessions=10)
+    >>> log.rows.shape, log.group.tolist(), log.propensity.round(2).tolist()
+    ((6,), [3, 3], [1.0, 0.5, 0.33])
     """
     grades = np.asarray(labels, dtype=np.int64)
     sizes = np.asarray(group, dtype=np.int64)
@@ -41,21 +161,96 @@ def simulate_clicks(
         raise LambdaplugError(
             f"simulate_clicks: labels 0 to {len(chances) - 1} have a click chance; pass chances= for others."
         )
+    curve = _curve(examination, int(sizes.max(initial=0)))
     rng = np.random.default_rng(seed)
-    shown = grades + rng.normal(size=len(grades)) if scores is None else np.asarray(scores, dtype=np.float64)
+    shown_by = grades + rng.normal(size=len(grades)) if scores is None else np.asarray(scores, dtype=np.float64)
     chance = np.asarray(chances, dtype=np.float64)[grades]
     if taste is not None:
         chance = 1.0 / (1.0 + (1.0 - chance) / chance * np.exp(-np.asarray(taste, dtype=np.float64)))
-    clicked = np.zeros(len(grades))
+    if users == "last":
+        if (trust, persistence, rankings) != (0.0, 0.0, 1):
+            raise LambdaplugError(
+                "simulate_clicks: trust=, persistence= and rankings= are for users='position' or 'cascade'."
+            )
+        return _last_clicks(rng, sizes, shown_by, chance, curve, sessions)
+    if users not in ("position", "cascade"):
+        raise LambdaplugError(f"simulate_clicks: users are 'last', 'position' or 'cascade', got {shown(users)}.")
+    for name, value in (("trust", trust), ("persistence", persistence)):
+        if not is_number(value) or not 0 <= value <= 1:
+            raise LambdaplugError(f"simulate_clicks: {name}: expected a number from 0 to 1, got {shown(value)}.")
+    count, repeats = integer(sessions, "sessions"), integer(rankings, "rankings")
+    rows = _shown(rng, sizes, shown_by, repeats, not_negative(variety, "variety"))
+    group_shown = np.repeat(sizes, repeats)
+    position = np.arange(len(rows)) - np.repeat(np.cumsum(group_shown) - group_shown, group_shown)
+    appeal = chance[rows]
+    appeal = appeal + (1.0 - appeal) * trust / (position + 1)
+    if users == "position":
+        clicked = rng.binomial(count, appeal * curve[position])
+        return Clicks(rows, group_shown, position, clicked.astype(np.int64), count, curve)
+    clicked, looked = _cascade(rng, group_shown, appeal, curve, count, persistence)
+    rows_at = np.bincount(position, minlength=len(curve))
+    propensity = np.bincount(position, weights=looked, minlength=len(curve)) / (count * np.maximum(rows_at, 1))
+    return Clicks(rows, group_shown, position, clicked, count, propensity)
+
+
+def _curve(examination: float | Sequence[float], longest: int) -> Array:
+    """The chance of looking at each rank."""
+    if isinstance(examination, (int, float, np.number)):
+        return np.asarray(np.arange(1, longest + 1) ** -float(examination), dtype=np.float64)
+    curve: Array = np.asarray(examination, dtype=np.float64)
+    if curve.ndim != 1 or len(curve) < longest or not ((curve >= 0) & (curve <= 1)).all():
+        raise LambdaplugError(
+            f"simulate_clicks: examination: expected a number, or a chance from 0 to 1 for each of {longest} ranks; got "
+            f"{shown(examination)}."
+        )
+    return np.array(curve[:longest])
+
+
+def _shown(rng: np.random.Generator, sizes: Integers, scores: Array, rankings: int, variety: float) -> Integers:
+    """The rows of every ranking, from the top; a query's rankings follow each other."""
+    query = np.repeat(np.arange(len(sizes)), sizes)
+    noise = variety * rng.normal(size=(rankings, len(scores)))
+    noise[0] = 0.0
+    keys = -(scores + noise).ravel()
+    rows, ranking = np.tile(np.arange(len(scores)), rankings), np.repeat(np.arange(rankings), len(scores))
+    order = np.lexsort((keys, ranking, np.tile(query, rankings)))
+    return rows[order]
+
+
+def _last_clicks(
+    rng: np.random.Generator, sizes: Integers, scores: Array, chance: Array, curve: Array, sessions: int
+) -> Array:
+    clicked = np.zeros(len(scores))
     start = 0
     for n in sizes.tolist():
-        rows = start + np.argsort(-shown[start : start + n], kind="stable")
+        rows = start + np.argsort(-scores[start : start + n], kind="stable")
         start += n
         if n == 0:
             continue
-        probability = chance[rows] * np.arange(1, n + 1) ** -examination
-        clicks = rng.random((sessions, n)) < probability
+        clicks = rng.random((sessions, n)) < chance[rows] * curve[:n]
         # A user works down the list: the last click of a session is the lowest one.
         last = n - 1 - np.argmax(clicks[:, ::-1], axis=1)
         clicked[rows] = np.bincount(last[clicks.any(axis=1)], minlength=n) / sessions
     return clicked
+
+
+def _cascade(
+    rng: np.random.Generator, sizes: Integers, appeal: Array, curve: Array, sessions: int, persistence: float
+) -> tuple[Integers, Integers]:
+    """Clicks and looks of each row."""
+    if (np.diff(curve) > 0).any():
+        raise LambdaplugError("simulate_clicks: users='cascade' read down from the top: examination must not rise.")
+    clicked, looked = np.zeros((2, len(appeal)), np.int64)
+    going_on = np.divide(curve[1:], curve[:-1], out=np.zeros(max(len(curve) - 1, 0)), where=curve[:-1] > 0)
+    reach = np.append(curve[:1], going_on)
+    start = 0
+    for n in sizes.tolist():
+        reading = np.ones(sessions, bool)
+        for rank in range(n):
+            row = start + rank
+            reading &= rng.random(sessions) < reach[rank]
+            click = reading & (rng.random(sessions) < appeal[row])
+            looked[row], clicked[row] = reading.sum(), click.sum()
+            reading &= ~click | (rng.random(sessions) < persistence)
+        start += n
+    return clicked, looked

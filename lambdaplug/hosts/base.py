@@ -80,6 +80,7 @@ class Host(abc.ABC):
             self.is_partial(booster),
             self.is_stand_in(data),
             self.directed,
+            functools.partial(self.learning_rate, booster),
         )
 
     @abc.abstractmethod
@@ -97,6 +98,10 @@ class Host(abc.ABC):
     @abc.abstractmethod
     def grown(self, booster: Any, rounds: int) -> Grown | None:
         """The trees of so many last rounds; None where there are none."""
+
+    @abc.abstractmethod
+    def learning_rate(self, booster: Any) -> float | None:
+        """Of the round that begins; None if there is none."""
 
     @abc.abstractmethod
     def boosters(self, model: Any) -> Iterator[Any]:

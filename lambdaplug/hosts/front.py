@@ -310,7 +310,7 @@ def _measured(metric: Metric, queries: Queries, scores: Any) -> list[Array]:
     """One array per measure, one value per query."""
     return [
         value
-        for kinds, empty, labels, ties in metric.parts
+        for kinds, empty, labels, ties, _ in metric.parts
         for value in per_query_values(kinds, queries, scores, empty, None, labels, ties)
     ]
 
@@ -323,6 +323,8 @@ def _metric(measures: Measures) -> Metric:
     found = metrics[0]
     for further in metrics[1:]:
         found = found + further
+    if any(part.weighted for part in found.parts):
+        raise LambdaplugError("measures: points of a front are unweighted means; leave out weight= of lp.metric.")
     return found
 
 

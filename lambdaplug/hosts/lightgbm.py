@@ -23,6 +23,7 @@ from .sharing import columns_of, is_stand_in, share
 
 __all__ = ["HOST", "LGBMRanker"]
 
+_RATES = ("learning_rate", "shrinkage_rate", "eta")  # the first that is given counts
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 
@@ -73,6 +74,11 @@ class LightGBM(Host):
         floor = float(settings["min_sum_hessian_in_leaf"])
         return Grown(leaves, float(np.mean(hessians or [0.0])), possible, floor)
 
+    def learning_rate(self, booster: Any) -> float | None:
+        if booster is None:
+            return None
+        return next((float(booster.params[name]) for name in _RATES if name in booster.params), 0.1)
+
     def boosters(self, model: Any) -> Iterator[Any]:
         yield from getattr(model, "boosters", None) or [model]
 
@@ -110,8 +116,12 @@ def _queries(data: lgb.Dataset) -> Queries:
     whole = data  # decided by the Dataset that a subset was cut from, so that all folds weigh alike
     while whole.used_indices is not None:
         whole = whole.reference
+    position = getattr(whole, "get_position", lambda: None)()  # LightGBM's own subsets lose it
+    position = position if position is None or rows is None else np.asarray(position)[rows]
     uneven = whole is not data and _query_weights(whole.get_weight(), whole.get_group()) is None
-    return _weighted(labels, group, weight, uneven, rows=rows, total_rows=total, columns=columns_of(data))
+    return _weighted(
+        labels, group, weight, uneven, rows=rows, total_rows=total, columns=columns_of(data), position=position
+    )
 
 
 def _weighted(labels: Any, group: Any, weight: Any, uneven: bool = False, **further: Any) -> Queries:

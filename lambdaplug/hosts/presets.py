@@ -37,7 +37,7 @@ def lightgbm(
 
     The trees are those of LightGBM 4.0 to 4.7 (tried on x86-64: other processors may fuse its products and sums).
     ``feature_fraction`` below 1 draws other columns than the built-in run, and ``boosting="dart"`` is not reproducible.
-    Position bias (``Dataset(position=)``) is not corrected.
+    ``Dataset(position=)`` is for ``lp.Unbiased`` around it.
 
     >>> lightgbm(truncation_level=10).gradients([0.0, 1.0], [1, 0], [2])[0].round(4)
     array([-0.3088,  0.3088], dtype=float32)

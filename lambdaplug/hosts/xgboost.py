@@ -99,7 +99,10 @@ class XGBoost(Host):
 
     def queries(self, booster: Any, data: Any) -> Queries:  # noqa: ARG002
         """A DMatrix keeps no version, so its labels, groups and weights are compared with the last ones."""
-        raw = data.get_label(), data.get_uint_info("group_ptr"), data.get_weight()
+        position = data.get_float_info(
+            "label_lower_bound"
+        )  # a slice keeps it, and nothing else that ranking leaves free
+        raw = data.get_label(), data.get_uint_info("group_ptr"), data.get_weight(), position
         known = self._known.get(data)
         if known is None or not all(map(np.array_equal, known[0], raw)):
             known = self._known[data] = raw, _queries(data, *raw)
@@ -126,6 +129,13 @@ class XGBoost(Host):
         possible = min(most, 2**depth if depth else most)
         leaves = [tree.count("leaf=") for tree in trees]
         return Grown(leaves, float(np.mean(hessians)), possible, float(settings["min_child_weight"]))
+
+    def learning_rate(self, booster: Any) -> float | None:
+        if booster is None:
+            return None
+        text = booster.save_config()
+        found = re.search(r'"(?:eta|learning_rate)":"([^"]+)"', text)
+        return None if found is None else float(found[1])
 
     def boosters(self, model: Any) -> Iterator[Any]:
         yield from (fold.bst for fold in model.cvfolds) if hasattr(model, "cvfolds") else [model]
@@ -171,7 +181,11 @@ def _total(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _queries(
-    data: xgb.DMatrix, labels: npt.NDArray[Any], bounds: npt.NDArray[Any], weight: npt.NDArray[Any]
+    data: xgb.DMatrix,
+    labels: npt.NDArray[Any],
+    bounds: npt.NDArray[Any],
+    weight: npt.NDArray[Any],
+    position: npt.NDArray[Any],
 ) -> Queries:
     rows = data.num_row()
     if rows == 0:  # a worker of a cluster without a share
@@ -184,7 +198,14 @@ def _queries(
     query_weight = weight if weight.size else None
     numbered = calling(getattr(xgb.training, "CVPack", ())) is None  # a fold does not say which rows it holds
     columns = columns_of(data)
-    return Queries(labels.reshape(rows), group, query_weight=query_weight, columns=columns, numbered=numbered)
+    return Queries(
+        labels.reshape(rows),
+        group,
+        query_weight=query_weight,
+        columns=columns,
+        numbered=numbered,
+        position=position if position.size else None,
+    )
 
 
 def _stoppings(callbacks: Iterable[Any]) -> list[xgb.callback.EarlyStopping]:

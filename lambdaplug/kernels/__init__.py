@@ -6,6 +6,7 @@ from .by_gain import by_gain_kernel
 from .by_rank import by_rank_kernel, rows_of
 from .choosing import CHOICES, choose_kernel
 from .compiling import LANES, Kernels, copied, foreign, inlinable, try_compiling
+from .debiasing import PairBias, debiased_kernel
 from .drawing import chance_kernel, label_hash_kernel, noise_kernel, order_kernel, sign_kernel
 from .exact import exact_kernel
 from .finishing import finish_kernel, shape_kernel
@@ -77,6 +78,7 @@ __all__ = [
     "Given",
     "Kernels",
     "Levels",
+    "PairBias",
     "PairDelta",
     "PairShape",
     "Prepared",
@@ -94,6 +96,7 @@ __all__ = [
     "chunk_kernel",
     "copied",
     "count_kernel",
+    "debiased_kernel",
     "delta_kernel",
     "exact_kernel",
     "expected_kernel",

@@ -62,8 +62,7 @@ def distance(upper: float, upper_rest: float, lower: float, lower_rest: float) -
 def weigh(pair: Any, size: float, better: bool, one: Any, other: Any, apart: float) -> float:  # noqa: ARG001
     """The weight of a pair: a function of its two documents. ``better``: the one is the better of the two.
 
-    So far no weight asks which is better. One that does, such as a click's propensity above and below, needs two more
-    fields of ``Weighed`` and the line ``size *= one.above * other.below if better else other.above * one.below``.
+    Here no weight asks which is better. The one that does, a click's propensity, has a loop of its own (debiasing.py).
     """
     if pair.weighted:
         size *= one.weight * other.weight

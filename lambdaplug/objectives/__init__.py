@@ -11,6 +11,7 @@ from .perturbation import FDSA, SPSA
 from .preferences import Preferences
 from .recommended import as_objective, objective
 from .sampled import PLRank, StochasticRank
+from .unbiased import Unbiased
 
 __all__ = [
     "FDSA",
@@ -28,6 +29,7 @@ __all__ = [
     "QueryRMSE",
     "QuerySoftmax",
     "StochasticRank",
+    "Unbiased",
     "as_objective",
     "constructions",
     "interpolate",

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import LambdaplugError, LambdaplugWarning
-from ..kernels import Team, finish_kernel, get_num_threads, run_tasks, shape_kernel
+from ..kernels import PairBias, Team, finish_kernel, get_num_threads, run_tasks, shape_kernel
 from ..measures import Measure, Prepared
 from ..queries import Array, Labels, Queries, Task, refuse_score, vector
 from ..rows import differing
@@ -129,6 +129,7 @@ class Ranking:
     exact: bool = False  # float64 for every pair, whatever the spread of the scores
     engines: dict[Hashable, Any] = field(default_factory=dict)
     noisy: Array | None = None  # the scores that the orders are by, where they are others
+    bias: PairBias | None = None  # by which pairs are multiplied, where they are
 
     @property
     def placed(self) -> Array:
@@ -273,6 +274,11 @@ class Objective(Value, abc.ABC):
     def check_order(self, queries: Queries) -> None:
         """Refuse queries for which no scores at all have a gradient, and warn where most are such; for a training."""
 
+    def check_share(self) -> None:
+        """Refuse to train on one worker's share of the rows, where the others' would be needed."""
+        for part in self.parts:
+            part.check_share()
+
     @abc.abstractmethod
     def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
         """Add the gradient and hessian before ``shape``, the task's rows at index 0 on."""
@@ -313,8 +319,9 @@ class Objective(Value, abc.ABC):
         memory: Memory | None = None,
         exact: bool = False,
         dtype: npt.DTypeLike = np.float32,
+        bias: PairBias | None = None,
     ) -> tuple[Any, Any]:
-        """``gradients`` of rows already checked; ``exact`` and ``dtype`` are for those who compare."""
+        """``gradients`` of rows already checked; ``exact`` and ``dtype`` are for those who compare, ``bias`` for Unbiased."""
         plan = self.at(iteration, memory)
         queries.begin()
         values = vector(scores, "scores")
@@ -322,7 +329,7 @@ class Objective(Value, abc.ABC):
         if len(values) != rows:
             raise LambdaplugError(f"scores: expected one per row ({rows}), got {len(values)}.")
         threads = get_num_threads(threads)
-        tasks = queries.tasks(plan.cutoff, plan.divisible, threads)
+        tasks = queries.tasks(plan.cutoff, plan.divisible and bias is None, threads)
         # Each task ranks its own queries; a query that several tasks share is ranked before.
         alone = all(task.parts == 1 for task in tasks)
         tops = {cutoff: queries.top(cutoff) for cutoff in plan.cutoffs}
@@ -332,7 +339,7 @@ class Objective(Value, abc.ABC):
         }
         orders = {cutoff: found[top][0] for cutoff, top in tops.items()}
         longest = queries.longest
-        ranking = Ranking(queries, values, orders, iteration, exact)
+        ranking = Ranking(queries, values, orders, iteration, exact, bias=bias)
         out = np.empty(rows, dtype), np.empty(rows, dtype)
         pool: list[Scratch] = queries.memo("scratch", list)  # fresh memory every round would cost more than it holds
         split: dict[int, Pieces] = {}
@@ -376,6 +383,8 @@ class Objective(Value, abc.ABC):
         if group is not None:
             scores, data = data, Rows(scores, weight, group)
         data_set = read(data)
+        if data_set.partial:
+            self.check_share()
         plan = self
         iteration = 0
         if not self.constant:

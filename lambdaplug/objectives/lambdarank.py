@@ -12,7 +12,7 @@ from ..rows import differing, ideal_order
 from ..schedules import Guard, Moment, Number, constant, is_constant
 from .base import EMPTY, Into, MeasureObjective, Ranking, Scratch, as_step, require_order
 from .constructions import Construction, RankNetWeightPairs, as_construction
-from .pairs import ByRows, Gains
+from .pairs import ByRows, Debiased, Gains
 from .smoothing import check_noise, noisy_ranking
 
 __all__ = ["LambdaRank"]
@@ -221,6 +221,13 @@ class LambdaRank(MeasureObjective):
 
     def _add(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, tier: Array) -> None:
         """With the deltas of the ranking's order."""
+        if ranking.bias is not None:
+            query = ranking.engine(self, tier, lambda: Debiased(self, ranking, tier))(task, scratch, into)
+            if query >= 0:
+                raise LambdaplugError(
+                    f"{self!r}: a force in query {query} is not finite. Lower clip=, sigma or the gains, or scale the scores down."
+                )
+            return
         if not self.staged:
             self.construction.accumulate(self, ranking, task, scratch, into, tier)
             return

@@ -53,8 +53,8 @@ class Mixture(Objective):
                 raise LambdaplugError(f"expected an objective such as lp.objective('map'), got {part!r}.{meant}")
             if not part.summable:
                 raise LambdaplugError(
-                    f"{part!r} decides its weights from all queries at once, so it cannot be a part of a sum. Put the sum "
-                    "inside: lp.Pareto([lp.Mixture(...), ...])."
+                    f"{part!r} looks at all queries at once, so it cannot be a part of a sum. Put the sum inside: "
+                    "lp.Pareto([lp.Mixture(...), ...]), lp.Unbiased(lp.Mixture(...))."
                 )
         if guard is not None and (not isinstance(guard, Guard) or len(terms) < 2):
             raise LambdaplugError(

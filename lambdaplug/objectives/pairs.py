@@ -30,6 +30,7 @@ from ..kernels import (
     by_delta_kernel,
     by_gain_kernel,
     by_rank_kernel,
+    debiased_kernel,
     exact_kernel,
     rows_of,
     stage_by_gain_kernel,
@@ -42,7 +43,7 @@ from .base import EMPTY, Into, Ranking, Scratch
 if TYPE_CHECKING:
     from .lambdarank import LambdaRank
 
-__all__ = ["NO_COUNTS", "ByDelta", "ByRows", "Gains", "PairEngine"]
+__all__ = ["NO_COUNTS", "ByDelta", "ByRows", "Debiased", "Gains", "PairEngine"]
 
 NO_COUNTS: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
 Group: TypeAlias = tuple[Any, ...]  # arguments of a kernel that belong together: see kernels/rows.py
@@ -209,4 +210,31 @@ class ByDelta(PairEngine):
             query = self.measure.run(self.loop(), pull, self.norm, lists, tables, _frozen(tables), sums)
         if found & WIDE and query < 0:
             query = self.finish(pull, lists, (0, len(gradient), self.reach), tables, sums, counts)
+        return query
+
+
+class Debiased(PairEngine):
+    """Pairs with the factors of the ranking's ``bias``: any delta, one by one in float64."""
+
+    def __init__(self, objective: "LambdaRank", ranking: Ranking, tier: Array) -> None:
+        super().__init__(objective, ranking, ranking.orders[objective.ranks], tier)
+        self.window = ranking.queries.longest if objective.reach is None else objective.reach
+        self.wanted = tuple(
+            Wanted(sigma=objective.sigma, spread=-1.0, floored=objective.construction.least > 0.0, weighed=True)
+        )
+        assert ranking.bias is not None
+        self.bias = tuple(ranking.bias)
+        _, exact, _ = objective.construction.formulas(objective.cost)
+        self.loop: Callable[[], Any] = lambda: debiased_kernel(objective.construction.pair_delta(self.measure), exact)
+
+    def __call__(self, task: Task, scratch: Scratch, into: Into) -> int:
+        """The first query with a sum that is not finite, or -1."""
+        coefficient, gradient, hessian = into
+        lists, tables = self.begin(task, scratch, len(gradient))
+        if not stage_by_rank_kernel()(self.documents, self.wanted, lists, tables):
+            return -1
+        pull, span = (*self.pull, coefficient), (0, len(gradient), self.window)
+        query: int = self.measure.run(
+            self.loop(), pull, self.norm, lists, span, tables, _frozen(tables), (gradient, hessian), self.bias
+        )
         return query

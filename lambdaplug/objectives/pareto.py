@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..checking import integer, is_number, not_negative, positive
 from ..errors import LambdaplugError
-from ..kernels import Team, chance_kernel, get_num_threads, run_tasks, value_kernel
+from ..kernels import PairBias, Team, chance_kernel, get_num_threads, run_tasks, value_kernel
 from ..measures import Measure
 from ..queries import Array, Labels, Queries, Task, vector
 from ..schedules import Guard, Memory, Moment
@@ -283,7 +283,10 @@ class Pareto(Objective):
         memory: Memory | None = None,
         exact: bool = False,
         dtype: npt.DTypeLike = np.float32,
+        bias: PairBias | None = None,
     ) -> tuple[Any, Any]:
+        if bias is not None:
+            raise LambdaplugError(f"{self!r}: its parts' pairs cannot be weighed by positions one by one.")
         if self.moment is None or self.origin is None:
             plan = self.resolved(Moment(iteration, memory))
             return plan.differentiate(queries, scores, iteration, threads, team=team, exact=exact, dtype=dtype)
@@ -439,6 +442,10 @@ def _checked_parts(parts: Sequence[Objective]) -> tuple[Objective, ...]:
     for k, part in enumerate(own):
         if not isinstance(part, Objective):
             raise LambdaplugError(f"Pareto: expected objectives such as lp.LambdaRank('map'), got {part!r}.")
+        if not part.summable and not isinstance(part, Pareto):
+            raise LambdaplugError(
+                f"Pareto: {part!r} learns from all queries, and cannot be a part. Put Pareto inside it."
+            )
         if part in own[:k]:
             raise LambdaplugError(
                 f"Pareto: parts {own.index(part)} and {k} are the same objective, {part!r}: drop one."

@@ -248,6 +248,8 @@ def _refuse_row_numbers(objective: Objective | None) -> None:
         )
     for part in () if objective is None else objective.parts:
         _refuse_row_numbers(part)
+    if objective is not None:
+        objective.check_share()
 
 
 def _columns(sources: Sequence[Labels]) -> list[Column]:

@@ -1,0 +1,122 @@
+"""Pairs one by one in float64, with a weight that depends on which of the two documents is better."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .by_delta import PairDelta
+from .compiling import compile_kernel, inlinable, line, per_function
+from .rows import (
+    CHOSEN,
+    CUT,
+    GAIN,
+    GRADE,
+    GRADIENT,
+    HESSIAN,
+    KIND,
+    LOWER,
+    PLACE,
+    SCALE,
+    SCORE,
+    TIER,
+    UPPER,
+    WEIGHT,
+    WIDE,
+    Lists,
+    Pull,
+    Span,
+    Sums,
+    Tables,
+)
+from .weighing import Pair, Weighed, log_scale, nearness, weigh_exactly
+
+__all__ = ["PairBias", "debiased_kernel"]
+
+
+class PairBias(NamedTuple):
+    """Factors of a pair, and its cost by row; one value per row, but ``weight``, which is one per query or empty."""
+
+    above: Any  # of the better document
+    below: Any  # of the worse one
+    plus: Any  # receives the costs of the pairs in which a row is the better one, times the other's factor
+    minus: Any  # the same where it is the worse one
+    weight: Any  # of the query, for the costs alone: the forces are weighed later
+
+
+@per_function
+def debiased_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> Callable[..., int]:
+    """``kernel(pull, norm, lists, span, tables, frozen, sums, bias)``: the pairs of WIDE queries, each times above and below.
+
+    Otherwise as ``exact_kernel``. The costs are log(1 + exp(-margin)) times all that the force is weighed with, but
+    above and below. Returns the first query with a result that is not finite, or -1.
+    """
+    begin = inlinable(pair.begin)
+    delta = inlinable(pair.delta)
+    cost64 = inlinable(cost)
+
+    def kernel(pull: Any, norm: Any, lists: Any, span: Any, tables: Any, frozen: Any, sums: Any, bias: Any) -> int:
+        pull, lists, span, tables, sums = Pull(*pull), Lists(*lists), Span(*span), Tables(*tables), Sums(*sums)
+        bias = PairBias(*bias)
+        offsets, first, rows, sigma = lists.offsets, lists.first, tables.rows, pull.sigma
+        how = Pair(True, True, pull.near > 0.0, True)
+        broken = -1
+        for query in range(first, lists.last):
+            if tables.marks[KIND, query - first] != WIDE:
+                continue
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            low = start - offsets[first]
+            cut, least = tables.marks[CUT, query - first], pull.floor / norm[query]
+            ranked, still = line(rows, GAIN, low, n), line(frozen, GAIN, low, n)
+            score, grade = line(rows, SCORE, low, n), line(rows, GRADE, low, n)
+            weight, tier = line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
+            chosen, place = line(rows, CHOSEN, low, n), line(rows, PLACE, low, n)
+            gradient64, hessian64 = line(rows, GRADIENT, low, n), line(rows, HESSIAN, low, n)
+            for r in range(n):
+                gradient64[r] = 0.0
+                hessian64[r] = 0.0
+            upper, lower, scale = line(rows, UPPER, low, n), line(rows, LOWER, low, n), line(rows, SCALE, low, n)
+            state = begin(ranked, still, upper, lower, scale)
+            apart = nearness(pull.near, place, n)
+            documents = line(lists.order, 0, start, n)
+            worth = pull.coefficient * norm[query] * (bias.weight[query] if bias.weight.size > 0 else 1.0)
+            total = 0.0  # of the forces, where they are summed
+            for i in range(max(span.first_row, 0), min(span.last_row, n - 1 if least > 0.0 else cut)):
+                mine = Weighed(weight[i], tier[i], place[i], 0.0, chosen[i])
+                for j in range(i + 1, min(n, i + 1 + span.window)):
+                    better = grade[i] > grade[j]
+                    if not (better or grade[i] < grade[j]) or tier[i] != tier[j] or chosen[i] + chosen[j] == 0.0:
+                        continue
+                    size = abs(delta(ranked, still, state, i, j)) if i < cut else 0.0
+                    size = least if size < least else size
+                    if size == 0.0:
+                        continue
+                    theirs = Weighed(weight[j], tier[j], place[j], 0.0, chosen[j])
+                    size = weigh_exactly(how, size, better, mine, theirs, apart)
+                    margin = sigma * (score[i] - score[j])
+                    margin = margin if better else -margin
+                    up = start + (documents[i] if better else documents[j])
+                    down = start + (documents[j] if better else documents[i])
+                    loss = worth * size * (np.log1p(np.exp(-abs(margin))) + max(-margin, 0.0))
+                    bias.plus[up] += loss * bias.below[down]
+                    bias.minus[down] += loss * bias.above[up]
+                    size *= bias.above[up] * bias.below[down]
+                    push, bend = cost64(margin, pull.shift)
+                    total += push * size
+                    push *= size if better else -size
+                    bend *= size
+                    gradient64[i] -= push
+                    gradient64[j] += push
+                    hessian64[i] += bend
+                    hessian64[j] += bend
+            unit = pull.coefficient * norm[query] * sigma
+            unit *= log_scale(2.0 * norm[query] * sigma * total) if pull.summed else 1.0
+            for r in range(n):
+                if broken < 0 and not (np.isfinite(gradient64[r]) and np.isfinite(hessian64[r])):
+                    broken = query
+                sums.gradient[low + documents[r]] += unit * gradient64[r]
+                sums.hessian[low + documents[r]] += unit * sigma * hessian64[r]
+        return broken
+
+    return compile_kernel(kernel)

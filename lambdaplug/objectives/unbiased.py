@@ -1,0 +1,509 @@
+"""Clicks and where they were seen: the bias of display positions, learned beside the model or known."""
+
+import importlib
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..checking import is_number, not_negative, positive, shown
+from ..costs import RankNet
+from ..errors import LambdaplugError, LambdaplugWarning
+from ..kernels import PairBias, Team
+from ..measures import Measure
+from ..queries import Array, Labels, Queries, Task, vector
+from ..rows import row_order
+from ..schedules import Memory, Moment
+from ..values import Value
+from .base import EMPTY, Into, Objective, Ranking, Scratch
+from .lambdarank import LambdaRank
+
+__all__ = ["PositionBias", "Unbiased", "last_state"]
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+METHODS = ("additive", "pairwise")
+ROWS = "rows"
+MOST = 1 << 20  # positions
+USUAL_RATE = 0.1  # LightGBM's default, where no Booster says its own
+DAMPING = 0.001  # LightGBM's: keeps a step finite where a position has no hessian
+
+
+class Positions(Labels):
+    """Where each row was shown: integers, 0 for the top."""
+
+    def __init__(self, values: npt.ArrayLike) -> None:
+        super().__init__(_checked(values).astype(np.float64))
+
+    def __reduce__(self) -> Any:
+        return Positions, (self.values,)
+
+    def of(self, queries: Queries) -> Array:
+        if len(self) != queries.total_rows:
+            raise LambdaplugError(
+                f"position: expected one value per row of the data set ({queries.total_rows}), got {len(self)}. They follow the "
+                "rows into LightGBM's subsets and folds. A slice of an XGBoost DMatrix, and a fold of xgb.cv, do not say "
+                "which rows they hold: there, use position='rows', or leave out position= and store the positions in the "
+                "DMatrix, dtrain.set_float_info('label_lower_bound', position), which slices keep."
+            )
+        return super().of(queries)
+
+
+def _checked(values: npt.ArrayLike) -> Integers:
+    """Positions as integers, refused unless they are >= 0."""
+    own = vector(values, "position")
+    wrong = np.flatnonzero(~(np.isfinite(own) & (own >= 0) & (own < MOST) & (own == np.floor(own))))
+    if len(wrong):
+        row = int(wrong[0])
+        raise LambdaplugError(
+            f"position: expected integers from 0, the top, to {MOST - 1}, one per row; row {row} has {own[row]:g}. Leave out "
+            "rows that were not shown."
+        )
+    return own.astype(np.int64)
+
+
+class PositionBias(Value):
+    """What a training has learned of its display positions; see :func:`lambdaplug.position_bias`.
+
+    Attributes
+    ----------
+    method : str
+        ``"additive"`` or ``"pairwise"``.
+    bias : array
+        By position, of the additive method: what was added to the scores. Otherwise empty.
+    plus, minus : array
+        By position, of the pairwise method: t+ and t-, relative to the first position; 0 where no pair has shown them.
+        Otherwise empty.
+    propensity : array
+        By position, relative to the first one: how likely a click is for where it was shown alone. For the additive
+        method exp(bias - bias of the first), which is a ratio of odds, near a ratio of chances where clicks are rare; for
+        the pairwise one t+.
+    """
+
+    method: str
+    columns: tuple[tuple[float, ...], ...]
+
+    def __init__(self, method: str, columns: Sequence[npt.ArrayLike]) -> None:
+        self._set(method=method, columns=tuple(tuple(map(float, np.asarray(column))) for column in columns))
+
+    def __repr__(self) -> str:
+        values = np.array2string(self.propensity, precision=3, threshold=10)
+        return f"PositionBias({self.method!r}, {len(self)} positions, propensity={values})"
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    @property
+    def bias(self) -> Array:
+        return np.array(self.columns[0]) if self.method == "additive" else EMPTY
+
+    @property
+    def plus(self) -> Array:
+        return np.array(self.columns[0]) if self.method == "pairwise" else EMPTY
+
+    @property
+    def minus(self) -> Array:
+        return np.array(self.columns[1]) if self.method == "pairwise" else EMPTY
+
+    @property
+    def propensity(self) -> Array:
+        curve: Array = np.exp(self.bias - self.bias[:1]) if self.method == "additive" else self.plus
+        return curve
+
+    def plot(self, ax: Any = None, truth: npt.ArrayLike | None = None) -> Any:
+        """The propensities by position, and beside them the true ones where they are known. Returns Matplotlib's axes."""
+        if ax is None:
+            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
+        if truth is not None:
+            known = np.asarray(truth, float)
+            ax.plot(known / known[0], "k--", label="truth")
+        ax.plot(self.propensity, marker="o", markersize=3, label=self.method)
+        if self.method == "pairwise":
+            ax.plot(self.minus, marker="o", markersize=3, label="pairwise, t-")
+        ax.set_xlabel("position")
+        ax.set_ylabel("propensity, relative to the first position")
+        ax.legend(fontsize="small")
+        return ax
+
+
+class State:
+    """The position biases of one training; the only thing here that changes."""
+
+    def __init__(self, method: str, start: PositionBias | None) -> None:
+        self.method = method
+        # A t of 0 says that no pair has shown it yet; it counts as 1.
+        self.columns: list[npt.NDArray[Any]] = (
+            [np.zeros(0, np.float32)] if method == "additive" else [np.zeros(0), np.zeros(0)]
+        )
+        if start is not None:
+            self.columns = [np.array(own, old.dtype) for own, old in zip(start.columns, self.columns, strict=True)]
+
+    def grow(self, count: int) -> None:
+        """Know at least so many positions."""
+        missing = count - len(self.columns[0])
+        if missing > 0:
+            self.columns = [np.append(own, np.zeros(missing, own.dtype)) for own in self.columns]
+
+    @property
+    def curve(self) -> PositionBias:
+        return PositionBias(self.method, self.columns)
+
+    def step(self, positions: Integers, gradient: Any, hessian: Any, rate: float, regularization: float) -> None:
+        """One Newton step of every additive bias, as LightGBM takes it: in float64, kept in float32."""
+        [bias] = self.columns
+        count = np.bincount(positions, minlength=len(bias))
+        first, second = (np.bincount(positions, weights=sums, minlength=len(bias)) for sums in (gradient, hessian))
+        slope = -first - bias * regularization * count
+        bend = -second - regularization * count
+        self.columns = [(bias + rate * slope / (np.abs(bend) + DAMPING)).astype(np.float32)]
+
+    def factors(self, positions: Integers, clip: float) -> tuple[Array, Array]:
+        """1/t+ and 1/t- of each row."""
+        above, below = (np.minimum(1.0 / np.where(own > 0.0, own, 1.0), clip)[positions] for own in self.columns)
+        return above, below
+
+    def weigh(self, positions: Integers, plus: Array, minus: Array, regularization: float) -> None:
+        """t+ and t- from the costs of each row's pairs."""
+        power = 1.0 / (1.0 + regularization)
+        for k, cost in enumerate((plus, minus)):
+            total = np.bincount(positions, weights=cost, minlength=len(self.columns[k]))
+            acting = total > 0.0  # a position without pairs in this round keeps what it has
+            if acting.any():
+                new = self.columns[k].copy()
+                new[acting] = (total[acting] / total[np.argmax(acting)]) ** power
+                self.columns[k] = new
+
+
+_last: "weakref.WeakKeyDictionary[Unbiased, State]" = weakref.WeakKeyDictionary()
+
+
+def last_state(objective: "Unbiased") -> State | None:
+    """Of the training that began last with this objective, or one equal to it."""
+    return _last.get(objective)
+
+
+Propensities: TypeAlias = Sequence[float] | npt.NDArray[Any] | Callable[[int], float]
+
+
+class Unbiased(Objective):
+    """Learn from clicks without learning where they were seen: the bias of display positions taken out of any objective.
+
+    ``method="additive"``: the objective sees s_i + b[p_i], p_i being the position at which row i was shown. b starts at 0;
+    after each round, with the sums g and h of the gradients and hessians of the N rows of a position,
+
+        b += rate (-g - regularization N b) / (h + regularization N + 0.001).
+
+    The model is what explains clicks beside b, and is used without it. This is LightGBM's correction (4.1), for every
+    objective and both hosts: around ``lp.presets.lightgbm()`` it grows the trees of LightGBM's ``lambdarank`` with ``position=``.
+
+    ``method="pairwise"``, for LambdaRank, Mixture and Graded: the force and hessian of a pair with i better than j are
+    divided by t+[p_i] t-[p_j], which start at 1. After each round, from all pairs,
+
+        c = |dM| log(1 + exp(-sigma (s_i - s_j))),  L+[p_i] += c/t-[p_j],  L-[p_j] += c/t+[p_i],
+        t+[p] = (L+[p]/L+[0])^(1/(1 + regularization)),  and t- alike.
+
+    That is Unbiased LambdaMART, with the paper's sign in c; XGBoost's ``lambdarank_unbiased`` has the other one.
+
+    ``propensities``: known chances that a position is looked at. A pair is weighed by 1/propensity of its better document
+    (inverse propensity weighting); nothing is learned, and ``method`` is not used.
+
+    Z. Hu, Y. Wang, Q. Peng, H. Li (2019), "Unbiased LambdaMART: an unbiased pairwise learning-to-rank algorithm", WWW.
+    T. Joachims, A. Swaminathan, T. Schnabel (2017), "Unbiased learning-to-rank with biased feedback", WSDM. On a real
+    engine's logs such corrections improved the prediction of clicks more surely than rankings: P. Hager et al. (2024),
+    "Unbiased learning to rank meets reality: lessons from Baidu's large-scale search dataset", SIGIR.
+
+    Parameters
+    ----------
+    objective : Objective
+        Any objective of lambdaplug; the correction goes around the whole of it.
+    position : array of int, "rows" or None
+        Where each row was shown, one value per row; 0 is the top. ``"rows"``: the place of a row within its query, as in
+        XGBoost. None: what the data set says, LightGBM's ``Dataset(position=...)`` (which LightGBM renumbers in the order of
+        first appearance), or an XGBoost DMatrix's ``label_lower_bound``, which ranking does not use and ``xgb.cv`` keeps.
+    method : str
+        ``"additive"`` or ``"pairwise"``.
+    regularization : float
+        Of the additive method, LightGBM's ``lambdarank_position_bias_regularization``; of the pairwise one, the paper's p.
+    rate : float, optional
+        Of the additive method; default the booster's learning rate.
+    propensities : sequence or callable, optional
+        One number > 0 per position, or a function of the position.
+    clip : float
+        The most that 1/t+, 1/t- or 1/propensity may be.
+    normalize : bool
+        With ``propensities``: divide the weights by their mean over the rows with a label above 0.
+    start : PositionBias, optional
+        What an earlier training learned, ``lp.position_bias(booster)``: a training that continues that one's model
+        (``init_model=``, ``xgb_model=``) goes on where it stopped. Default: begin anew, as LightGBM does.
+
+    What is learned belongs to the training and is no part of the model; ``lp.position_bias`` reads it afterwards.
+    ``gradients`` learns nothing: it returns those of a first round. On a cluster, where sums over the workers would be
+    needed, it is refused.
+
+    >>> objective = Unbiased(LambdaRank("ndcg@10"), position="rows")
+    >>> objective
+    Unbiased(LambdaRank('ndcg@10'), position='rows')
+    >>> weighed = Unbiased(LambdaRank("map"), position=[0, 1], propensities=[1.0, 0.5])
+    >>> weighed.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])[0]
+    array([ 0.5, -0.5], dtype=float32)
+    """
+
+    summable = False  # what it learns, it learns from all queries
+
+    objective: Objective
+    position: Positions | str | None
+    method: str
+    regularization: float
+    rate: float | None
+    propensities: tuple[float, ...] | Callable[[int], float] | None
+    clip: float
+    normalize: bool
+    start: PositionBias | None
+    state: State | None  # of a round's plan
+    counted: bool
+
+    def __init__(
+        self,
+        objective: Objective,
+        position: npt.ArrayLike | str | None = None,
+        method: str = "additive",
+        *,
+        regularization: float = 0.0,
+        rate: float | None = None,
+        propensities: Propensities | None = None,
+        clip: float = 20.0,
+        normalize: bool = False,
+        start: PositionBias | None = None,
+    ) -> None:
+        if not isinstance(objective, Objective) or isinstance(objective, Unbiased):
+            raise LambdaplugError(f"expected an objective such as lp.LambdaRank('map'), got {objective!r}.")
+        if method not in METHODS:
+            raise LambdaplugError(f"method: expected 'additive' or 'pairwise', got {shown(method)}.")
+        if isinstance(position, str) and position != ROWS:
+            raise LambdaplugError(f"position: expected one value per row, 'rows' or None, got {position!r}.")
+        known = propensities is not None
+        if known or method == "pairwise":
+            _require_pairs(objective)
+        if rate is not None and (known or method == "pairwise"):
+            raise LambdaplugError("rate: it is the additive method's; leave it out.")
+        if normalize and not known:
+            raise LambdaplugError("normalize: it is for propensities=; leave it out.")
+        if known and position is None:
+            raise LambdaplugError(
+                "propensities: expected position= beside them, one value per row or 'rows', as LightGBM renumbers the "
+                "positions of a Dataset."
+            )
+        if start is not None and (not isinstance(start, PositionBias) or known or start.method != method):
+            raise LambdaplugError(
+                f"start: expected what the same method has learned, lp.position_bias(booster), got {shown(start)}."
+            )
+        positions = position if position is None or isinstance(position, str) else Positions(position)
+        self._set(objective=objective, position=positions, method=method)
+        self._set(regularization=not_negative(regularization, "regularization"), clip=positive(clip, "clip"))
+        self._set(rate=None if rate is None else positive(rate, "rate"), normalize=bool(normalize), start=start)
+        self._set(propensities=None if propensities is None else _propensities(propensities), state=None)
+        self._set(counted=not known)
+
+    def __repr__(self) -> str:
+        said = [repr(self.objective)]
+        said += [f"position={self.position!r}"] if self.position is not None else []
+        said += [f"method={self.method!r}"] if self.method != "additive" else []
+        for name, usual in (("regularization", 0.0), ("rate", None), ("clip", 20.0)):
+            value = getattr(self, name)
+            said += [f"{name}={value:g}"] if value != usual else []
+        if self.propensities is not None:
+            values = self.propensities if callable(self.propensities) else f"<{len(self.propensities)} values>"
+            said.append(f"propensities={values}")
+        said += ["normalize=True"] if self.normalize else []
+        said += [f"start={self.start!r}"] if self.start is not None else []
+        return f"Unbiased({', '.join(said)})"
+
+    @property
+    def parts(self) -> tuple[Objective, ...]:
+        return (self.objective,)
+
+    @property
+    def cutoff(self) -> int | None:
+        return self.objective.cutoff
+
+    @property
+    def target(self) -> Measure | None:
+        return self.objective.target
+
+    def check_order(self, queries: Queries) -> None:
+        self.objective.check_order(queries)
+
+    def check_share(self) -> None:
+        if self.propensities is None or self.normalize:
+            raise LambdaplugError(
+                f"{self!r}: on a cluster a worker sees its share of the rows, and what is learned of positions would be each "
+                "worker's own. Learn it on one machine, and train on the cluster with known numbers: lp.Unbiased(objective, "
+                "position='rows', propensities=lp.position_bias(booster).propensity)."
+            )
+        super().check_share()
+
+    def positions(self, queries: Queries) -> Integers:
+        """Of each row."""
+
+        def make() -> Integers:
+            if isinstance(self.position, Positions):
+                return self.position.of(queries).astype(np.int64)
+            if self.position == ROWS:
+                return row_order(queries.offsets).astype(np.int64)
+            if queries.position is None:
+                raise LambdaplugError(
+                    "position: the data set does not say where its rows were shown. Pass lp.Unbiased(..., position=values), one "
+                    "value per row, 0 for the top; position='rows' if the rows of each query stand in the order shown; or "
+                    "store them: lgb.Dataset(X, y, group=sizes, position=values), "
+                    "dtrain.set_float_info('label_lower_bound', values)."
+                )
+            own = _checked(queries.position)
+            if len(own) != len(queries.labels):
+                raise LambdaplugError(
+                    f"position: expected one value per row of the data set ({len(queries.labels)}), got {len(own)}."
+                )
+            return own
+
+        return queries.memo(("positions", self.position), make)
+
+    def resolved(self, moment: Moment) -> "Unbiased":
+        if self.state is not None:
+            return self
+        inner = self.objective.resolved(moment)
+        if self.propensities is not None:
+            return self._with(objective=inner)
+        memory = moment.memory
+        state = None if memory is None else memory.get(self)
+        if state is None:
+            state = State(self.method, self.start)
+            if memory is not None:  # a training, which begins
+                memory[self] = state
+                _last.pop(self, None)  # an equal objective that may end sooner must not be the key
+                _last[self] = state
+                if moment.iteration > 0 and self.start is None:
+                    _warn_of_a_new_beginning(moment.iteration)
+        rate = self.rate
+        if rate is None and self.method == "additive":
+            rate = moment.rate()
+        return self._with(objective=inner, state=state, rate=rate)
+
+    def weights(self, queries: Queries) -> Array:
+        """One per row: 1/propensity of its position."""
+
+        def make() -> Array:
+            positions = self.positions(queries)
+            last = int(positions.max(initial=-1))
+            assert self.propensities is not None
+            curve = _curve(self.propensities, last + 1, int(positions.min(initial=last)))
+            weight: Array = np.minimum(1.0 / curve, self.clip)[positions]
+            if self.normalize:
+                clicked = queries.labels > 0.0
+                if not clicked.any():
+                    raise LambdaplugError("normalize: no row has a label above 0, so that the weights have no mean.")
+                weight = weight / weight[clicked].mean()
+            return weight
+
+        return queries.memo(("propensities", self.position, self.propensities, self.clip, self.normalize), make)
+
+    def differentiate(
+        self,
+        queries: Queries,
+        scores: npt.ArrayLike,
+        iteration: int = 0,
+        threads: int | None = None,
+        *,
+        team: Team | None = None,
+        memory: Memory | None = None,
+        exact: bool = False,
+        dtype: npt.DTypeLike = np.float32,
+        bias: PairBias | None = None,
+    ) -> tuple[Any, Any]:
+        """As every objective's; a plan of a training also learns from what comes out."""
+        assert bias is None
+        plan = self.resolved(Moment(iteration, memory))
+        positions, state = plan.positions(queries), plan.state
+        values = vector(scores, "scores")
+
+        def inner(values: Array, bias: PairBias | None = None) -> tuple[Any, Any]:
+            return plan.objective.differentiate(
+                queries, values, iteration, threads, team=team, exact=exact, dtype=dtype, bias=bias
+            )
+
+        weight = EMPTY if queries.query_weight is None else queries.query_weight
+        plus, minus = np.zeros((2, len(positions)))
+        if state is None:
+            return inner(values, PairBias(plan.weights(queries), np.ones(len(positions)), plus, minus, weight))
+        state.grow(int(positions.max(initial=-1)) + 1)
+        if plan.method == "additive":
+            shifted = values + state.columns[0][positions] if len(values) == len(positions) else values
+            out = inner(shifted)
+            rate = USUAL_RATE if plan.rate is None else plan.rate
+            state.step(positions, *out, rate, plan.regularization)
+            return out
+        out = inner(values, PairBias(*state.factors(positions, plan.clip), plus, minus, weight))
+        state.weigh(positions, plus, minus, plan.regularization)
+        return out
+
+    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:  # noqa: ARG002
+        raise LambdaplugError(
+            f"{self!r} cannot be a part of another objective: the correction goes around the whole, lp.Unbiased(lp.Mixture(...))."
+        )
+
+
+def _require_pairs(objective: Objective) -> None:
+    """Refuse an objective that has other leaves than LambdaRank with a pair cost."""
+    for part in objective.parts:
+        _require_pairs(part)
+    if objective.parts:
+        return
+    if not isinstance(objective, LambdaRank) or not objective.construction.costed:
+        raise LambdaplugError(
+            f"{objective!r}: method='pairwise' and propensities= weigh pairs, and need lp.LambdaRank, a Mixture or a Graded of "
+            "such, with a construction that has a pair cost. method='additive' takes any objective."
+        )
+    if not isinstance(objective.cost, RankNet):
+        raise LambdaplugError(f"{objective!r}: method='pairwise' and propensities= need cost='ranknet'.")
+
+
+def _propensities(given: Propensities) -> tuple[float, ...] | Callable[[int], float]:
+    if callable(given):
+        return given
+    values = vector(given, "propensities")
+    for place, value in enumerate(values.tolist()):
+        _require_positive(place, value)
+    return tuple(values.tolist())
+
+
+def _require_positive(place: int, value: object) -> None:
+    if not is_number(value) or not 0.0 < value < np.inf:  # type: ignore[operator]
+        raise LambdaplugError(
+            f"propensities: expected a finite number > 0 for every position, got {shown(value)} for position {place}. A position that "
+            "is never looked at has no clicks: leave out its rows, or give it a small number, as clip= bounds the weight."
+        )
+
+
+def _curve(propensities: tuple[float, ...] | Callable[[int], float], count: int, first: int) -> Array:
+    """By position."""
+    if callable(propensities):
+        values = [propensities(place) for place in range(count)]
+        for place, value in enumerate(values):
+            _require_positive(place, value)
+        return np.array(values, dtype=np.float64)
+    if count > len(propensities):
+        hint = " Positions count from 0: subtract 1." if first == 1 and count == len(propensities) + 1 else ""
+        raise LambdaplugError(
+            f"propensities: there are {len(propensities)}, for the positions 0 to {len(propensities) - 1}, and a row was shown at "
+            f"position {count - 1}.{hint}"
+        )
+    return np.array(propensities[:count])
+
+
+def _warn_of_a_new_beginning(trees: int) -> None:
+    warnings.warn(
+        f"this training continues a model of {trees} trees, and what was learned of positions beside them is no part of a "
+        "model: it begins anew. To go on, pass start=lp.position_bias(earlier_booster) to lp.Unbiased.",
+        LambdaplugWarning,
+        stacklevel=4,
+    )
