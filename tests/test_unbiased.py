@@ -293,12 +293,18 @@ def test_bad_arguments(make, said):
         (lp.Unbiased(INNER), "does not say where its rows were shown"),
         (lp.Unbiased(INNER, [1, 2], propensities=[1, 0.5]), "subtract 1"),
         (lp.Unbiased(INNER, "rows", propensities=lambda place: 1 - place), "for position 1"),
-        (lp.Mixture([(1.0, lp.Unbiased(INNER, "rows"))]), "cannot be a part"),
     ],
 )
 def test_bad_data(objective, said):
     with pytest.raises(lp.LambdaplugError, match=said):
         objective.gradients([0.0, 0.0], [0, 1], [2])
+
+
+def test_it_is_no_part_of_a_sum():
+    with pytest.raises(lp.LambdaplugError, match="cannot be a part of a sum. Put the sum inside"):
+        lp.Mixture([(1.0, lp.Unbiased(INNER, "rows"))])
+    with pytest.raises(lp.LambdaplugError, match="cannot be a part. Put Pareto inside it"):
+        lp.Pareto([lp.Unbiased(INNER, "rows"), INNER])
 
 
 def test_on_a_cluster_it_is_refused_until_the_numbers_are_known():
