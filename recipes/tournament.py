@@ -345,7 +345,8 @@ def picture(table, path):
     handles = [plt.Line2D([], [], color=colours[h], marker="o", label=names[h]) for h in dict.fromkeys(table["host"])]
     figure.legend(handles=handles, loc="outside upper right", ncols=2, frameon=False)
     figure.suptitle("lp.objective(measure) minus the best built-in objective", x=0.01, ha="left", fontsize=11)
-    figure.savefig(path, dpi=120)
+    with plt.rc_context({"svg.fonttype": "none", "font.family": "sans-serif"}):  # letters, not their outlines
+        figure.savefig(path, dpi=120)
     print(f"picture: {path}")
 
 
