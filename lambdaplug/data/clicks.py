@@ -152,14 +152,7 @@ def simulate_clicks(
     >>> log.rows.shape, log.group.tolist(), log.propensity.round(2).tolist()
     ((6,), [3, 3], [1.0, 0.5, 0.33])
     """
-    grades = np.asarray(labels, dtype=np.int64)
-    sizes = np.asarray(group, dtype=np.int64)
-    if sizes.sum() != len(grades):
-        raise LambdaplugError(f"simulate_clicks: the group sizes add up to {sizes.sum()}, not to {len(grades)} labels.")
-    if len(grades) and not 0 <= grades.min() <= grades.max() < len(chances):
-        raise LambdaplugError(
-            f"simulate_clicks: labels 0 to {len(chances) - 1} have a click chance; pass chances= for others."
-        )
+    grades, sizes = _grades(labels, group, len(chances))
     curve = _curve(examination, int(sizes.max(initial=0)))
     rng = np.random.default_rng(seed)
     shown_by = grades + rng.normal(size=len(grades)) if scores is None else np.asarray(scores, dtype=np.float64)
@@ -176,6 +169,19 @@ def simulate_clicks(
         raise LambdaplugError(f"simulate_clicks: users are 'last', 'position' or 'cascade', got {shown(users)}.")
     way = _Way(users, trust, persistence, integer(rankings, "rankings"), not_negative(variety, "variety"))
     return _log(rng, sizes, shown_by, chance, curve, integer(sessions, "sessions"), way)
+
+
+def _grades(labels: npt.ArrayLike, group: npt.ArrayLike, levels: int) -> tuple[Integers, Integers]:
+    """Labels and group sizes, checked."""
+    grades = np.asarray(labels, dtype=np.int64)
+    sizes = np.asarray(group, dtype=np.int64)
+    if sizes.sum() != len(grades):
+        raise LambdaplugError(f"simulate_clicks: the group sizes add up to {sizes.sum()}, not to {len(grades)} labels.")
+    if len(grades) and not 0 <= grades.min() <= grades.max() < levels:
+        raise LambdaplugError(
+            f"simulate_clicks: labels 0 to {levels - 1} have a click chance; pass chances= for others."
+        )
+    return grades, sizes
 
 
 class _Way(NamedTuple):
