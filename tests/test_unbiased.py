@@ -358,7 +358,7 @@ def test_simulated_trust_curves_and_cascades():
     ("options", "said"),
     [
         ({"users": "robots"}, "'last', 'position' or 'cascade'"),
-        ({"trust": 0.1}, "are for users="),
+        ({"trust": 0.1}, "are for users"),
         ({"users": "position", "trust": 2}, "from 0 to 1"),
         ({"users": "position", "examination": [1.0]}, "each of 2 ranks"),
         ({"users": "cascade", "examination": [0.5, 1.0]}, "must not rise"),

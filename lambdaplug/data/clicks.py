@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, overload
+from typing import Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -138,8 +138,7 @@ def simulate_clicks(
         top, go from one rank to the next with the ratio of their examination chances, and stop after a click unless
         they persist (examination=0 and persistence=0: the cascade model; persistence > 0: dependent clicks).
     trust : float
-        Trust in the engine: the chance c of a click becomes c + (1 - c) trust/r (Agarwal et al. 2019, "Addressing trust
-        bias for unbiased learning-to-rank", WWW).
+        In the engine: the chance c of a click becomes c + (1 - c) trust/r (trust bias, Agarwal et al. 2019, WWW).
     persistence : float
         Of cascade users: the chance of reading on after a click.
     rankings : int
@@ -153,14 +152,7 @@ def simulate_clicks(
     >>> log.rows.shape, log.group.tolist(), log.propensity.round(2).tolist()
     ((6,), [3, 3], [1.0, 0.5, 0.33])
     """
-    grades = np.asarray(labels, dtype=np.int64)
-    sizes = np.asarray(group, dtype=np.int64)
-    if sizes.sum() != len(grades):
-        raise LambdaplugError(f"simulate_clicks: the group sizes add up to {sizes.sum()}, not to {len(grades)} labels.")
-    if len(grades) and not 0 <= grades.min() <= grades.max() < len(chances):
-        raise LambdaplugError(
-            f"simulate_clicks: labels 0 to {len(chances) - 1} have a click chance; pass chances= for others."
-        )
+    grades, sizes = _grades(labels, group, len(chances))
     curve = _curve(examination, int(sizes.max(initial=0)))
     rng = np.random.default_rng(seed)
     shown_by = grades + rng.normal(size=len(grades)) if scores is None else np.asarray(scores, dtype=np.float64)
@@ -170,27 +162,56 @@ def simulate_clicks(
     if users == "last":
         if (trust, persistence, rankings) != (0.0, 0.0, 1):
             raise LambdaplugError(
-                "simulate_clicks: trust=, persistence= and rankings= are for users='position' or 'cascade'."
+                "simulate_clicks: trust=, persistence= and rankings= are for users other than 'last'."
             )
         return _last_clicks(rng, sizes, shown_by, chance, curve, sessions)
     if users not in ("position", "cascade"):
         raise LambdaplugError(f"simulate_clicks: users are 'last', 'position' or 'cascade', got {shown(users)}.")
-    for name, value in (("trust", trust), ("persistence", persistence)):
+    way = _Way(users, trust, persistence, integer(rankings, "rankings"), not_negative(variety, "variety"))
+    return _log(rng, sizes, shown_by, chance, curve, integer(sessions, "sessions"), way)
+
+
+def _grades(labels: npt.ArrayLike, group: npt.ArrayLike, levels: int) -> tuple[Integers, Integers]:
+    """Labels and group sizes, checked."""
+    grades = np.asarray(labels, dtype=np.int64)
+    sizes = np.asarray(group, dtype=np.int64)
+    if sizes.sum() != len(grades):
+        raise LambdaplugError(f"simulate_clicks: the group sizes add up to {sizes.sum()}, not to {len(grades)} labels.")
+    if len(grades) and not 0 <= grades.min() <= grades.max() < levels:
+        raise LambdaplugError(
+            f"simulate_clicks: labels 0 to {levels - 1} have a click chance; pass chances= for others."
+        )
+    return grades, sizes
+
+
+class _Way(NamedTuple):
+    """Of users, and of what they are shown."""
+
+    users: str
+    trust: float
+    persistence: float
+    rankings: int
+    variety: float
+
+
+def _log(
+    rng: np.random.Generator, sizes: Integers, scores: Array, chance: Array, curve: Array, sessions: int, way: _Way
+) -> Clicks:
+    for name, value in (("trust", way.trust), ("persistence", way.persistence)):
         if not is_number(value) or not 0 <= value <= 1:
             raise LambdaplugError(f"simulate_clicks: {name}: expected a number from 0 to 1, got {shown(value)}.")
-    count, repeats = integer(sessions, "sessions"), integer(rankings, "rankings")
-    rows = _shown(rng, sizes, shown_by, repeats, not_negative(variety, "variety"))
-    group_shown = np.repeat(sizes, repeats)
-    position = np.arange(len(rows)) - np.repeat(np.cumsum(group_shown) - group_shown, group_shown)
+    rows = _shown(rng, sizes, scores, way.rankings, way.variety)
+    group = np.repeat(sizes, way.rankings)
+    position = np.arange(len(rows)) - np.repeat(np.cumsum(group) - group, group)
     appeal = chance[rows]
-    appeal = appeal + (1.0 - appeal) * trust / (position + 1)
-    if users == "position":
-        clicked = rng.binomial(count, appeal * curve[position])
-        return Clicks(rows, group_shown, position, clicked.astype(np.int64), count, curve)
-    clicked, looked = _cascade(rng, group_shown, appeal, curve, count, persistence)
+    appeal = appeal + (1.0 - appeal) * way.trust / (position + 1)
+    if way.users == "position":
+        clicked = rng.binomial(sessions, appeal * curve[position])
+        return Clicks(rows, group, position, clicked.astype(np.int64), sessions, curve)
+    clicked, looked = _cascade(rng, group, appeal, curve, sessions, way.persistence)
     rows_at = np.bincount(position, minlength=len(curve))
-    propensity = np.bincount(position, weights=looked, minlength=len(curve)) / (count * np.maximum(rows_at, 1))
-    return Clicks(rows, group_shown, position, clicked, count, propensity)
+    propensity = np.bincount(position, weights=looked, minlength=len(curve)) / (sessions * np.maximum(rows_at, 1))
+    return Clicks(rows, group, position, clicked, sessions, propensity)
 
 
 def _curve(examination: float | Sequence[float], longest: int) -> Array:

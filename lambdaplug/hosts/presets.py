@@ -68,7 +68,8 @@ def xgboost(
 ) -> RankPairs:
     """XGBoost's ``objective="rank:ndcg"``, ``"rank:map"`` or ``"rank:pairwise"``: ``xgb.train`` grows the same trees.
 
-    Give both trainings ``base_score=0``; a custom objective's default is 0.5. Unbiased ranking is not offered.
+    Give both trainings ``base_score=0``; a custom objective's default is 0.5. ``lambdarank_unbiased`` is not
+    offered, as its cost has the wrong sign: ``lp.Unbiased(lp.LambdaRank("ndcg"), "rows", "pairwise")`` has the paper's.
 
     Parameters
     ----------
