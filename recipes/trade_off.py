@@ -7,6 +7,10 @@ second label source, on average lower for relevant products). Trains the same nu
 weights and along preferences of multiple-gradient descent (lp.Pareto), and draws both fronts by NDCG@10 of relevance
 and of price on validation data, with their hypervolumes beyond products in no order. Then each front gives the model
 with the highest price that keeps 97 % of the relevance which both reach, and the two are compared on test data.
+
+MGDA's steps let neither goal get worse, so its front is expected to be shorter than the sweep's, and here it is: with
+800 queries and 60 trees the two agree within their intervals where both have points, and the sweep, which goes on to
+models for relevance alone, has the larger hypervolume (1197 against 1035 square points).
 """
 
 import common
