@@ -301,9 +301,9 @@ def test_bad_data(objective, said):
 
 
 def test_it_is_no_part_of_a_sum():
-    with pytest.raises(lp.LambdaplugError, match="cannot be a part of a sum. Put the sum inside"):
+    with pytest.raises(lp.LambdaplugError, match=r"cannot be a part of a sum. Put the sum inside"):
         lp.Mixture([(1.0, lp.Unbiased(INNER, "rows"))])
-    with pytest.raises(lp.LambdaplugError, match="cannot be a part. Put Pareto inside it"):
+    with pytest.raises(lp.LambdaplugError, match=r"cannot be a part. Put Pareto inside it"):
         lp.Pareto([lp.Unbiased(INNER, "rows"), INNER])
 
 
