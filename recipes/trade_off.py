@@ -70,6 +70,7 @@ def main():
         print(front, flush=True)
         front.plot(axes, label=name)
     axes.set(xlabel="NDCG@10 of relevance", ylabel="NDCG@10 of price")
+    axes.set_title("What one goal costs in the other, with 95 % intervals; star: the knee", loc="left", fontsize=10)
     axes.legend()
     axes.figure.tight_layout()
     axes.figure.savefig(options.plot, dpi=120)
