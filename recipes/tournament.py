@@ -298,6 +298,25 @@ def report(table, title):
     )
 
 
+def others(found):
+    """Every contender minus lp.objective, in points of 100: the mean over the cells of its host, and t."""
+    rows = {}
+    for (name, text, host, contender), values in found.items():
+        if contender != "lp.objective" and (name, text, host, "lp.objective") in found:
+            test = stats.ttest_rel(values, found[name, text, host, "lp.objective"])
+            rows.setdefault((host, contender), []).append(
+                (values.mean(), 100 * (values - found[name, text, host, "lp.objective"]).mean(), test.statistic)
+            )
+    print(
+        "\nevery contender minus lp.objective, mean over the cells, points of 100; t of the paired test, lowest and highest"
+    )
+    for (host, contender), cells in sorted(rows.items(), key=lambda row: (row[0][0], -np.mean([x[1] for x in row[1]]))):
+        value, difference, t = np.array(cells).T
+        print(
+            f"{host:9}{contender:26}{value.mean():.4f}  {difference.mean():+.2f}  (t {t.min():+.1f} to {t.max():+.1f})"
+        )
+
+
 def matrix(found):
     """Row against column: cells won / tied / lost at p < .05, uncorrected; and average ranks, within each host."""
     for host in dict.fromkeys(h for _, _, h, _ in found):
@@ -402,6 +421,7 @@ def main():
     if "catboost" in options.hosts:
         other = compared(values, "lp.objective", lambda _: [("catboost", "YetiRank")])
         report(other, "lp.objective against CatBoost's YetiRank, each with its own trees")
+    others(values)
     matrix(values)
     picture(own, options.plot)
 
