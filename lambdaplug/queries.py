@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .errors import LambdaplugError
 from .kernels import Team, count_kernel, rank_kernel, run_tasks, top_kernel
-from .rows import levels, row_order
+from .rows import MANY_ROWS, levels, row_order
 from .values import Value
 
 __all__ = [
@@ -298,9 +298,12 @@ class Queries:
         return cutoff if cutoff is not None and TOP_SHARE * cutoff * len(self) <= len(self.labels) else None
 
     def begin_ranking(self, top: int | None) -> tuple[npt.NDArray[np.int32], bool]:
-        """Where ``rank_part`` starts from, and whether that is the last ranking: if there was one, and no other thread is using it."""
+        """Where ``rank_part`` starts from, and whether it is worth starting from: the last ranking, if no other thread uses it.
+
+        Of few rows any order is: the kernel that sorts from scratch takes longer to compile than it would save.
+        """
         previous = self._orders.pop(top, None)
-        return (row_order(self.offsets), False) if previous is None else (previous, True)
+        return (row_order(self.offsets), len(self.labels) <= MANY_ROWS) if previous is None else (previous, True)
 
     def end_ranking(self, top: int | None, order: npt.NDArray[np.int32]) -> None:
         """Let the next ranking start from this one, and change it."""

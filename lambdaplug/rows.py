@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from .kernels import FEW_LEVELS, rank_kernel, sort_kernel
 
-__all__ = ["average_ranks", "differing", "ideal_order", "levels", "one_a_query", "row_order", "sizes_of"]
+__all__ = ["MANY_ROWS", "average_ranks", "differing", "ideal_order", "levels", "one_a_query", "row_order", "sizes_of"]
 
 
 MANY_ROWS = 100_000  # from here on, counting saves more time than one more kernel takes to load
