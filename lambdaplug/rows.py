@@ -8,7 +8,17 @@ import numpy.typing as npt
 
 from .kernels import FEW_LEVELS, rank_kernel, sort_kernel
 
-__all__ = ["MANY_ROWS", "average_ranks", "differing", "ideal_order", "levels", "one_a_query", "row_order", "sizes_of"]
+__all__ = [
+    "MANY_ROWS",
+    "average_ranks",
+    "differing",
+    "gain_levels",
+    "ideal_order",
+    "levels",
+    "one_a_query",
+    "row_order",
+    "sizes_of",
+]
 
 
 MANY_ROWS = 100_000  # from here on, counting saves more time than one more kernel takes to load
@@ -29,6 +39,33 @@ def ideal_order(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64])
         return order, -1
     order, buffers = row_order(offsets), (np.empty((2, longest)), np.empty((2, longest), np.int32))
     return order, int(rank_kernel()(values, offsets, 0, len(offsets) - 1, order, *buffers))
+
+
+def gain_levels(
+    gain: npt.NDArray[np.float64], grade: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]
+) -> tuple[bool, npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """What the lists are by falling gain: (alike, begin, below, gains).
+
+    ``alike``: whether the gains order any two documents of a query as their grades do, equal ones included.
+    ``begin[row]`` is where the row's gain begins in its query's list. By list: ``below``, where the next lower gain
+    begins, and ``gains``, each above the query's lowest.
+    """
+    sizes = np.diff(offsets)
+    filled = sizes > 0
+    start = np.repeat(offsets[:-1], sizes)
+    rows = start + ideal_order(gain, offsets)[0]
+    falling, graded = gain[rows], grade[rows]
+    new = falling[1:] != falling[:-1]
+    alike = np.where(new, graded[1:] < graded[:-1], graded[1:] == graded[:-1])  # NaN is not equal to itself
+    heads = offsets[:-1][filled][1:] - 1  # between the last document of a list and the first of the next
+    new[heads] = alike[heads] = True
+    edges = np.concatenate([[0], np.flatnonzero(new) + 1, [len(rows)]])
+    lengths = np.diff(edges)
+    begin = np.empty(len(rows), np.int32)
+    begin[rows] = np.repeat(edges[:-1], lengths) - start
+    below = (np.repeat(edges[1:], lengths) - start).astype(np.int32)
+    gains = falling - np.repeat(falling[offsets[1:][filled] - 1], sizes[filled])
+    return bool(alike.all()), begin, below, gains.astype(np.float32)
 
 
 def average_ranks(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -18,7 +18,7 @@ from .placing import place_kernel
 from .positions import POSITION_ROWS, backward_kernel, chunk_kernel, position_kernel, smooth_kernel
 from .preferring import Given, given_delta_kernel, given_force_kernel
 from .projecting import gather_kernel, scatter_kernel
-from .ranking import FEW_LEVELS, count_kernel, level_kernel, rank_kernel, sort_kernel, top_kernel
+from .ranking import FEW_LEVELS, count_kernel, rank_kernel, sort_kernel, top_kernel
 from .rows import (
     BY_GAIN,
     BY_RANK,
@@ -110,7 +110,6 @@ __all__ = [
     "label_hash_kernel",
     "lambdarank_kernel",
     "letor_kernel",
-    "level_kernel",
     "list_mle_kernel",
     "move_kernel",
     "noise_kernel",

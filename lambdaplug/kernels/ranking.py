@@ -8,7 +8,7 @@ import numpy as np
 
 from .compiling import REDUCE, compile_kernel, inlinable, line, load
 
-__all__ = ["FEW_LEVELS", "count_kernel", "level_kernel", "rank_kernel", "sort_kernel", "top_kernel"]
+__all__ = ["FEW_LEVELS", "count_kernel", "rank_kernel", "sort_kernel", "top_kernel"]
 
 FEW_LEVELS = 8  # different values in a query up to which counting is faster than a merge sort
 ZERO, ONE, RUN = np.uint64(0), np.uint64(1), np.uint64(16)
@@ -224,38 +224,5 @@ def sort_kernel() -> Callable[..., bool]:
                 ranked[np.uint64(places[above])] = r
                 places[above] += 1
         return True
-
-    return compile_kernel(kernel)
-
-
-@functools.cache
-def level_kernel() -> Callable[..., bool]:
-    """``kernel(gain, grade, offsets, order, begin, below, gains)``, order by falling gain: what such lists are.
-
-    ``begin[row]`` is where the row's gain begins in its query's list. By list: ``below``, where the next lower gain
-    begins, and ``gains``, each above the query's lowest. Returns whether the gains order any two documents of a query
-    as their grades do, equal ones included.
-    """
-
-    def kernel(gain: Any, grade: Any, offsets: Any, order: Any, begin: Any, below: Any, gains: Any) -> bool:
-        alike = True
-        for query in range(len(offsets) - 1):
-            start, end = offsets[query], offsets[query + 1]
-            first = start
-            for at in range(start, end):
-                row = start + order[at]
-                before = start + order[at - 1 if at > start else start]
-                if gain[row] != gain[before]:
-                    alike = alike and grade[row] < grade[before]
-                    for r in range(first, at):
-                        below[r] = at - start
-                    first = at
-                else:
-                    alike = alike and grade[row] == grade[before]  # NaN is not equal to itself
-                begin[row] = first - start
-                gains[at] = gain[row] - gain[start + order[end - 1]]
-            for r in range(first, end):
-                below[r] = end - start
-        return alike
 
     return compile_kernel(kernel)

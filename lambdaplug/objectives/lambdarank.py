@@ -5,10 +5,10 @@ import numpy.typing as npt
 
 from ..costs import Cost, as_cost
 from ..errors import LambdaplugError
-from ..kernels import PADDING, Levels, level_kernel
+from ..kernels import PADDING, Levels
 from ..measures import Measure, as_measure
 from ..queries import Array, Labels, Queries, Task, as_labels
-from ..rows import differing, ideal_order
+from ..rows import differing, gain_levels
 from ..schedules import Guard, Moment, Number, constant, is_constant
 from .base import EMPTY, Into, MeasureObjective, Ranking, Scratch, as_step, require_order
 from .constructions import Construction, RankNetWeightPairs, as_construction
@@ -201,11 +201,12 @@ class LambdaRank(MeasureObjective):
                 return Gains(False, fine)
             if grade is gain and not whole:
                 return Gains(True, fine)
-            order, _ = ideal_order(gain, queries.offsets)
-            begin, below = np.empty((2, len(gain)), np.int32)
-            gains = np.zeros(len(gain) + PADDING, np.float32)
-            plain = level_kernel()(gain, grade, queries.offsets, order, begin, below, gains)
-            return Gains(plain, fine, Levels(begin, below, gains)) if plain and whole else Gains(plain, fine)
+            plain, begin, below, gains = gain_levels(gain, grade, queries.offsets)
+            return (
+                Gains(plain, fine, Levels(begin, below, np.pad(gains, (0, PADDING))))
+                if plain and whole
+                else Gains(plain, fine)
+            )
 
         return queries.memo(("gains", self.measure, self.labels, self.ignore_zero), sort)
 
