@@ -378,12 +378,13 @@ def leaderboard(
     convention: Convention | None = None,
     draws: int = 10_000,
     seed: int = 0,
+    weight: npt.ArrayLike | None = None,
 ) -> Leaderboard:
     """Systems by measures, the table papers print; ``.text``, ``.markdown()`` and ``.frame()`` show it.
 
     ``baseline`` names the system that the others are compared with; without one, each measure's best. † marks those
     that differ significantly, by the paired ``test`` (``"t"`` or ``"randomization"``) with Holm's correction over the
-    systems of a column. ``empty``, ``ties`` and ``convention`` are those of ``lp.evaluate``.
+    systems of a column. ``empty``, ``ties`` and ``convention`` are those of ``lp.evaluate``, ``weight`` that of ``lp.compare``.
 
     >>> scores = {"old": [1, 2, 2, 1], "new": [2, 1, 2, 1]}
     >>> print(leaderboard(scores, ["mrr", "p@1"], [1, 0, 1, 0], [2, 2], baseline="old"))
@@ -400,7 +401,7 @@ def leaderboard(
     if test not in ("t", "randomization"):
         raise LambdaplugError(f"leaderboard: test must be 't' or 'randomization', got {test!r}.")
     _check(level, draws)
-    queries = Queries(labels, group)
+    queries = Queries(labels, group, query_weight=weight)
     values = {
         system: per_query_values(kinds, queries, scores, empty, ties=ties, convention=convention)
         for system, scores in systems.items()
@@ -409,7 +410,7 @@ def leaderboard(
     comparisons: dict[str, dict[str, Comparison]] = {}
     for column, kind in enumerate(kinds):
         name = str(kind)
-        means[name] = {system: mean(found[column]) for system, found in values.items()}
+        means[name] = {system: mean(found[column], queries.query_weight) for system, found in values.items()}
         against = max(means[name], key=means[name].__getitem__) if baseline is None else baseline
         others = [system for system in systems if system != against]
         found = [
@@ -421,6 +422,7 @@ def leaderboard(
                 level,
                 draws if test == "randomization" else 0,
                 seed,
+                queries.query_weight,
             )
             for system in others
         ]

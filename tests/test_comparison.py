@@ -113,6 +113,17 @@ def test_several_systems_against_a_baseline(contest):
         lp.compare("ndcg@10", labels, group, a, {})
 
 
+def test_the_leaderboard_by_traffic(contest):
+    labels, group, a, b, c = contest
+    traffic = np.random.default_rng(0).integers(0, 9, len(group))
+    board = lp.leaderboard({"old": a, "noisy": b, "good": c}, "map", labels, group, baseline="old", weight=traffic)
+    pairs = lp.compare("map", labels, group, a, {"noisy": b, "good": c}, weight=traffic)
+    assert board.means["map"]["old"] == lp.evaluate("map", labels, a, group, weight=traffic)["map"]
+    assert board.p_value("map", "noisy") == pairs["noisy"].p_t_holm
+    with pytest.raises(lp.LambdaplugError, match="weight: expected one value per query"):
+        lp.leaderboard({"old": a}, "map", labels, group, weight=[1.0])
+
+
 def test_the_leaderboard(contest):
     pd = pytest.importorskip("pandas")
     labels, group, a, b, c = contest

@@ -386,6 +386,10 @@ def test_the_table_of_measures(host):
     names = [str(lp.measures.as_measure(one)) for one in measures]
     assert table.values.shape == (3, 3)
     assert np.isnan(np.diag(table.p_values)).all()
+    traffic = np.append(3.0, np.zeros(len(test.group) - 1))  # of one query alone
+    one = lp.match_table(part, test, "ndcg", host, threads, rounds=6, valid=valid, progress=False, weight=traffic)
+    assert 0.0 <= one.values[0, 0] <= 1.0
+    assert one.values[0, 0] != table.values[0, 0]
     again = lp.match_table(part, test, measures[:2], host, threads, rounds=6, valid=valid, progress=False)
     np.testing.assert_array_equal(again.values, table.values[:2, :2])
     plain = lp.match_table(part, test, "ndcg", host, threads, 6, valid, progress=False, objective=lp.LambdaRank)

@@ -150,6 +150,55 @@ def test_xgboost_rank_tree_for_tree(kind, options, weight):
     assert sum(len(tree["left_children"]) > 1 for tree in mine) > 40
 
 
+def learned(model):
+    """XGBoost's t+ and t-, which it writes in float32."""
+    found = json.loads(model.save_config())["learner"]["objective"]
+    return np.array([found["ti+"], found["tj-"]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "weight"),
+    [
+        ("ndcg", {}, QUERY_WEIGHT),
+        ("ndcg", {"bias_norm": 0.3, "num_pair_per_sample": 7, "normalization": False}, None),
+        ("map", {"score_normalization": False}, None),
+        ("pairwise", {"pair_method": "mean", "num_pair_per_sample": 3}, None),
+    ],
+    ids=str,
+)
+def test_xgboost_unbiased_tree_for_tree_with_its_wrong_sign(kind, options, weight):
+    for name in options:
+        if SINCE.get(name, (2, 0)) > XGBOOST_VERSION:
+            pytest.skip(f"XGBoost has this {name} since {SINCE[name]}")
+    labels = BINARY if kind == "map" else Y
+    biased = {f"lambdarank_{name}": x for name, x in options.items()}
+    theirs = {**biased, "lambdarank_unbiased": True}
+    preset = lp.presets.xgboost(kind, unbiased=True, **options)
+    mine = train_xgboost(preset, 50, None, weight, labels)
+    built_in = train_xgboost(f"rank:{kind}", 50, theirs, weight, labels)
+    assert xgboost_trees(mine) == xgboost_trees(built_in)
+    assert xgboost_trees(mine) != xgboost_trees(train_xgboost(f"rank:{kind}", 50, biased, weight, labels))
+    curve = lp.position_bias(mine)
+    np.testing.assert_array_equal(np.array([curve.plus, curve.minus], np.float32), learned(built_in))
+
+
+def test_xgboost_unbiased_begins_anew_in_each_training():
+    preset = lp.presets.xgboost("pairwise", unbiased=True)
+    further = {"lambdarank_unbiased": True}
+    first = train_xgboost(preset, 5)
+    assert xgboost_trees(first) == xgboost_trees(train_xgboost(preset, 5))
+    theirs = train_xgboost("rank:pairwise", 5, further)
+    mine, theirs = (
+        train_xgboost(preset, 5, xgb_model=first),
+        train_xgboost("rank:pairwise", 5, further, xgb_model=theirs),
+    )
+    assert xgboost_trees(mine) == xgboost_trees(theirs)
+    with pytest.raises(lp.LambdaplugError, match="cannot be a part of a sum"):
+        lp.Mixture([(1.0, preset), (1.0, lp.LambdaRank("map"))])
+    with pytest.raises(lp.LambdaplugError, match="on a cluster each worker would learn"):
+        preset.check_share()
+
+
 # --- ordinary objectives -----------------------------------------------------------------------------------------
 
 PRESETS = [
@@ -246,6 +295,8 @@ def test_what_a_preset_refuses():
         (lambda: lp.presets.xgboost("mrr"), r"expected one of \['ndcg', 'map', 'pairwise'\], got 'mrr'"),
         (lambda: lp.presets.xgboost("ndcg", "all"), "pair_method: expected one of"),
         (lambda: lp.presets.xgboost("ndcg", num_pair_per_sample=0), "num_pair_per_sample: expected"),
+        (lambda: lp.presets.xgboost("ndcg", bias_norm=2), "bias_norm: it belongs to unbiased=True"),
+        (lambda: lp.presets.xgboost("ndcg", unbiased=True, bias_norm=-1), "bias_norm: expected a finite number >= 0"),
     ]:
         with pytest.raises(lp.LambdaplugError, match=message):
             make()

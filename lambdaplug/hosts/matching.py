@@ -125,6 +125,7 @@ def match_table(
     level: float = 0.95,
     progress: bool = True,
     objective: Callable[[Measure], Objective] = recommended,
+    weight: npt.ArrayLike | None = None,
 ) -> MatchTable:
     """Train for each measure, test on each: does training for what you report pay on your data?
 
@@ -146,6 +147,8 @@ def match_table(
         Whether to show a progress bar.
     objective : callable
         From a measure to what is trained for it: ``lp.objective``, or ``lp.LambdaRank`` for the paper's own.
+    weight : array-like, optional
+        One number >= 0 per query of ``test``: weighted means and tests, as in ``lp.compare``.
 
     Returns
     -------
@@ -161,7 +164,7 @@ def match_table(
     if not kinds or len(set(kinds)) < len(kinds):
         raise LambdaplugError(f"match_table: expected different measures, at least one; got {list(kinds)}.")
     (X, labels, group), (X_test, labels_test, group_test) = train, test
-    learned, tested = Queries(labels, group), Queries(labels_test, group_test)
+    learned, tested = Queries(labels, group), Queries(labels_test, group_test, query_weight=weight)
     values: list[list[Array]] = []
     pairs, trees = [], []
     with progress_bar(len(kinds), "training", progress) as tick:
@@ -173,15 +176,15 @@ def match_table(
             pairs.append(float(np.mean(counts)))
             trees.append(count)
             tick(1)
-    names = tuple(map(str, kinds))
+    names, own = tuple(map(str, kinds)), tested.query_weight
     cells = [
         tuple(
-            compared(name, (name, names[row]), values[column][column], values[row][column], level, 0, 0)
+            compared(name, (name, names[row]), values[column][column], values[row][column], level, 0, 0, own)
             for column, name in enumerate(names)
         )
         for row in range(len(kinds))
     ]
-    means = np.array([[mean(cell) for cell in row] for row in values])
+    means = np.array([[mean(cell, own) for cell in row] for row in values])
     return MatchTable(names, means, tuple(cells), np.array(pairs), tuple(trees), level)
 
 

@@ -13,7 +13,7 @@ from ..checking import integer, is_number
 from ..errors import LambdaplugError
 from ..measures import DCG
 from ..objectives import LambdaRank
-from ..objectives.builtin import XENDCG, Lambdarank, RankPairs
+from ..objectives.builtin import XENDCG, Lambdarank, RankPairs, UnbiasedRankPairs
 
 __all__ = ["catboost_yetirank", "lightgbm", "lightgbm_xendcg", "xgboost"]
 
@@ -65,17 +65,27 @@ def xgboost(
     normalization: bool = True,
     score_normalization: bool = True,
     exp_gain: bool = True,
+    unbiased: bool = False,
+    bias_norm: float = 1.0,
 ) -> RankPairs:
     """XGBoost's ``objective="rank:ndcg"``, ``"rank:map"`` or ``"rank:pairwise"``: ``xgb.train`` grows the same trees.
 
-    Give both trainings ``base_score=0``; a custom objective's default is 0.5. ``lambdarank_unbiased`` is not
-    offered, as its cost has the wrong sign: ``lp.Unbiased(lp.LambdaRank("ndcg"), "rows", "pairwise")`` has the paper's.
+    Give both trainings ``base_score=0``; a custom objective's default is 0.5.
 
     Parameters
     ----------
-    objective: ``"ndcg"``, ``"map"`` (labels 0 and 1) or ``"pairwise"``.
-    pair_method, num_pair_per_sample, normalization, score_normalization: XGBoost's parameters with ``lambdarank_``
-        before these names; exp_gain: its ``ndcg_exp_gain``. They go here, not into the training's parameters.
+    objective : str
+        ``"ndcg"``, ``"map"`` (labels 0 and 1) or ``"pairwise"``.
+    pair_method, num_pair_per_sample, normalization, score_normalization, unbiased, bias_norm
+        XGBoost's parameters with ``lambdarank_`` before these names. They go here, not into the training's parameters.
+    exp_gain : bool
+        Its ``ndcg_exp_gain``.
+
+    ``unbiased`` is for those who migrate: the place of a row in its query is where it was shown, and the cost from which
+    t+ and t- follow is |dM| log(1 + exp(s_i - s_j)) for i better than j, where the paper (Hu et al. 2019) has the other sign: pairs that are
+    already in order count most. ``lp.Unbiased(lp.LambdaRank("ndcg"), "rows", "pairwise")`` has the paper's. ``lp.position_bias(booster)``
+    reads t+ and t- afterwards; a continued training begins them anew, as in XGBoost. With ``unbiased`` it is no part of
+    a mixture, and not for clusters.
 
     The trees are those of XGBoost 2.0 to 3.2 on CPU, where it was tried; XGBoost knows ``normalization=False`` since 2.1
     and ``score_normalization=False`` since 3.0. ``"mean"`` draws pairs by the round, and is the least portable: 3.1 and 3.2 draw these pairs, earlier versions
@@ -84,7 +94,12 @@ def xgboost(
     >>> xgboost("pairwise").gradients([0.0, 0.0], [1, 0], [2])
     (array([-0.5,  0.5], dtype=float32), array([0.5, 0.5], dtype=float32))
     """
-    return RankPairs(objective, pair_method, num_pair_per_sample, normalization, score_normalization, exp_gain)
+    own = objective, pair_method, num_pair_per_sample, normalization, score_normalization, exp_gain
+    if unbiased:
+        return UnbiasedRankPairs(*own, bias_norm=bias_norm)
+    if bias_norm != 1.0:
+        raise LambdaplugError(f"bias_norm: it belongs to unbiased=True, got {bias_norm!r} without it.")
+    return RankPairs(*own)
 
 
 @dataclass(frozen=True)

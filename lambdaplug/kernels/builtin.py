@@ -177,8 +177,11 @@ def sigmoid32(x: Any) -> Any:
 
 
 @functools.cache
-def rank_pairs_kernel(kind: str, sampled: bool) -> Callable[..., None]:
+def rank_pairs_kernel(kind: str, sampled: bool, unbiased: bool) -> Callable[..., None]:
     """XGBoost's rank:``kind``, one of ndcg, map and pairwise; ``sampled``: its pair method mean, else topk.
+
+    ``unbiased``: its lambdarank_unbiased. ``bias`` has t+ and t- by place in the query, and by row the sums of costs over
+    t- and over t+, to be added to. A cost is log(1 + exp(+margin)) |dM|: the sign is XGBoost's.
 
     ``pairs`` is its num_pair_per_sample; ``begin[row]`` where the row's label begins in the query's list by falling
     label. ``distanced`` and ``scaled`` are its two normalisations.
@@ -186,9 +189,10 @@ def rank_pairs_kernel(kind: str, sampled: bool) -> Callable[..., None]:
     by_gain, by_precision = kind == "ndcg", kind == "map"
 
     def kernel(
-        pairs: int, iteration: int, normed: Any, rows: Any, lists: Any, scratch: Any, into: Any, forces: Any
+        pairs: int, iteration: int, normed: Any, rows: Any, lists: Any, scratch: Any, into: Any, forces: Any, bias: Any
     ) -> None:
         distanced, scaled = normed
+        above, below, plus, minus = bias
         scores, label, gain, inverse, discount, begin = rows
         offsets, first, last, order = lists
         sums, states, places = scratch
@@ -280,8 +284,19 @@ def rank_pairs_kernel(kind: str, sampled: bool) -> Callable[..., None]:
                             if divided:
                                 delta /= np.float64(abs(margin)) + 0.01
                             rho = np.float64(sigmoid32(margin))
-                            force = np.float32((rho - 1.0) * delta)
-                            curve = np.float32(max(rho * (1.0 - rho), 1e-16) * delta * 2.0)
+                            push = (rho - 1.0) * delta
+                            bend64 = max(rho * (1.0 - rho), 1e-16) * delta * 2.0
+                            if unbiased and high < len(above) and low < len(above):
+                                cost = math.log(1.0 / (1.0 - rho)) * delta
+                                if below[low] >= 1e-16:
+                                    plus[start + high] += cost / below[low]
+                                if above[high] >= 1e-16:
+                                    minus[start + low] += cost / above[high]
+                                    if below[low] >= 1e-16:
+                                        push /= above[high] * below[low]
+                                        bend64 /= above[high] * below[low]
+                            force = np.float32(push)
+                            curve = np.float32(bend64)
                             pull[high] += force
                             bend[high] += curve
                             pull[low] -= force

@@ -13,15 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..checking import integer, positive
+from ..checking import integer, not_negative, positive
 from ..errors import LambdaplugError
-from ..kernels import TABLE_SIZE, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
+from ..kernels import TABLE_SIZE, PairBias, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
 from ..measures import MAP, NDCG, Measure, Pairs
 from ..queries import Array, Queries, Task
-from ..rows import differing
+from ..rows import differing, row_order
+from ..schedules import Memory, Moment
 from .base import EMPTY, Into, Objective, Ranking, Scratch, refuse_document_weights, require_order
+from .unbiased import State
 
-__all__ = ["XENDCG", "BuiltIn", "Lambdarank", "RankPairs"]
+__all__ = ["XENDCG", "BuiltIn", "Lambdarank", "RankPairs", "UnbiasedRankPairs"]
 
 NO_FORCES = np.empty((0, 0))
 LABELS = 31  # LightGBM's default label_gain has so many entries
@@ -218,6 +220,8 @@ class PreparedPairs(NamedTuple):
 KINDS = ("ndcg", "map", "pairwise")
 PAIRS = "num_pair_per_sample"
 METHODS = {"topk": 32, "mean": 1}  # and XGBoost's default for num_pair_per_sample
+TRACKED = 32  # positions that XGBoost knows with the pair method mean
+LEAST = 1e-16
 
 
 class RankPairs(BuiltIn):
@@ -229,6 +233,8 @@ class RankPairs(BuiltIn):
     normalization: bool
     score_normalization: bool
     exp_gain: bool
+    unbiased: bool = False
+    bias_norm: float = 1.0
 
     def __init__(
         self,
@@ -255,7 +261,8 @@ class RankPairs(BuiltIn):
     def __repr__(self) -> str:
         usual = {"pair_method": "topk", "num_pair_per_sample": METHODS[self.pair_method]}
         flags = dict.fromkeys(("normalization", "score_normalization", "exp_gain"), True)
-        return self._called("presets.xgboost", [repr(self.objective)], **usual, **flags)
+        further = {"unbiased": False, "bias_norm": 1.0}
+        return self._called("presets.xgboost", [repr(self.objective)], **usual, **flags, **further)
 
     @property
     def cutoff(self) -> int | None:
@@ -313,7 +320,8 @@ class RankPairs(BuiltIn):
         queries = ranking.queries
         refuse_document_weights(self, queries)
         prepared = self.prepared(queries)
-        rank_pairs_kernel(self.objective, self.pair_method == "mean")(
+        bias = (EMPTY,) * 4 if ranking.bias is None else ranking.bias[:4]
+        rank_pairs_kernel(self.objective, self.pair_method == "mean", self.unbiased)(
             *(self.pairs, ranking.iteration, (self.score_normalization, self.normalization)),
             (ranking.scores, queries.labels, prepared.gain, prepared.inverse, discounts(queries), prepared.begin),
             (queries.offsets, task.first, task.last, ranking.orders[None]),
@@ -322,8 +330,61 @@ class RankPairs(BuiltIn):
                 scratch.array("states", 2, len(into[1])),
                 scratch.array("by label", 2, len(into[1]), np.int32),
             ),
-            *(into, forces),
+            *(into, forces, bias),
         )
+
+
+class UnbiasedRankPairs(RankPairs):
+    """The same with XGBoost's ``lambdarank_unbiased``: t+ and t- of a training, by the place of a row in its query."""
+
+    unbiased = True
+    summable = False  # what it learns, it learns from all queries
+    state: State | None  # of a round's plan
+
+    def __init__(self, *own: Any, bias_norm: float) -> None:
+        super().__init__(*own)
+        self._set(bias_norm=not_negative(bias_norm, "bias_norm"), counted=True, state=None)
+
+    def check_share(self) -> None:
+        raise LambdaplugError(
+            f"{self!r}: on a cluster each worker would learn position biases of its own rows, as XGBoost's do. Train on one "
+            "machine, or take lp.Unbiased."
+        )
+
+    def resolved(self, moment: Moment) -> "UnbiasedRankPairs":
+        if self.state is not None:
+            return self
+        memory = {} if moment.memory is None else moment.memory
+        return self._with(state=memory.setdefault(self, State("pairwise", None)))
+
+    def differentiate(
+        self,
+        queries: Queries,
+        scores: npt.ArrayLike,
+        iteration: int = 0,
+        threads: int | None = None,
+        *,
+        memory: Memory | None = None,
+        bias: PairBias | None = None,
+        **further: Any,
+    ) -> tuple[Any, Any]:
+        """As every objective's; then t+ and t- follow from the costs of its pairs."""
+        assert bias is None
+        plan = self.resolved(Moment(iteration, memory))
+        state = plan.state
+        assert state is not None
+        known = self.pairs if self.pair_method == "topk" else min(queries.longest, TRACKED)
+        if not len(state.columns[0]):
+            state.columns = [np.ones(known), np.ones(known)]
+        costs = np.zeros((2, len(queries.labels)))
+        bias = PairBias(state.columns[0], state.columns[1], costs[0], costs[1], EMPTY)
+        out = super(UnbiasedRankPairs, plan).differentiate(queries, scores, iteration, threads, bias=bias, **further)
+        place = row_order(queries.offsets)
+        for k, cost in enumerate(costs):
+            total = np.bincount(place, weights=cost, minlength=known)[:known].tolist()  # query after query, as the host
+            if total[0] >= LEAST:
+                state.columns[k] = np.array([math.pow(one / total[0], 1.0 / (1.0 + self.bias_norm)) for one in total])
+        return out
 
 
 def _begin(queries: Queries) -> npt.NDArray[np.int32]:
