@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from . import analysis, data, hosts
-from .analysis import explain_difference
+from .analysis import estimate_propensities, explain_difference
 from .comparison import compare, leaderboard
 from .costs import RankNet, Sigmoid
 from .custom import custom
@@ -116,6 +116,7 @@ __all__ = [
     "custom",
     "dask",
     "data",
+    "estimate_propensities",
     "evaluate",
     "explain_difference",
     "exponential",

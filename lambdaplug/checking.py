@@ -1,4 +1,4 @@
-"""Arguments that are numbers, checked in one place: each error says what was expected and what came."""
+"""Arguments that are numbers, checked in one place: each error says what was expected and what came. And pandas, if it is there."""
 
 import math
 import numbers
@@ -8,7 +8,7 @@ import numpy as np
 
 from .errors import LambdaplugError
 
-__all__ = ["integer", "is_number", "not_negative", "positive", "shown"]
+__all__ = ["import_pandas", "integer", "is_number", "not_negative", "positive", "shown"]
 
 
 def shown(value: object) -> str:
@@ -51,3 +51,12 @@ def not_negative(value: Any, name: str, purpose: str = "") -> float:
     if is_number(value) and 0 <= value < math.inf:
         return float(value)
     raise LambdaplugError(f"{name}: expected a finite number >= 0{purpose}, got {shown(value)}.")
+
+
+def import_pandas() -> Any:
+    """pandas, or the word that it is needed."""
+    try:
+        import pandas
+    except ImportError:
+        raise LambdaplugError("a frame needs pandas: python -m pip install pandas.") from None
+    return pandas

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from .checking import shown
+from .checking import import_pandas, shown
 from .errors import LambdaplugError
 from .kernels import expected_kernel, get_num_threads, run_tasks, tied_value_kernel, value_kernel
 from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered
@@ -77,15 +77,6 @@ def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this 
     if frame:
         return import_pandas().DataFrame(named).rename_axis("query")
     return named if per_query else {name: mean(value, queries.query_weight) for name, value in named.items()}
-
-
-def import_pandas() -> Any:
-    """pandas, or the word that it is needed."""
-    try:
-        import pandas
-    except ImportError:
-        raise LambdaplugError("a frame needs pandas: python -m pip install pandas.") from None
-    return pandas
 
 
 def mean(values: Array, weight: Array | None = None) -> float:

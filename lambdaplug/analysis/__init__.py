@@ -25,3 +25,5 @@ from .landscape import LeafModel as LeafModel
 from .optimality import Optimality as Optimality
 from .optimality import examine as examine
 from .polishing import climb as climb
+from .propensities import PropensityCurve as PropensityCurve
+from .propensities import estimate_propensities as estimate_propensities

@@ -5,6 +5,7 @@ from .batches import whole_queries
 from .clicks import Clicks, simulate_clicks
 from .letor import LAYOUTS, LetorParts, load_letor, save_letor
 from .ranking import RankingData
+from .sessions import Sessions, from_sessions
 from .synthetic import cubic
 
 __all__ = [
@@ -12,7 +13,9 @@ __all__ = [
     "Clicks",
     "LetorParts",
     "RankingData",
+    "Sessions",
     "cubic",
+    "from_sessions",
     "load_letor",
     "save_letor",
     "simulate_clicks",
