@@ -110,6 +110,12 @@ XGBOOST_VERSION = tuple(map(int, xgb.__version__.split(".")[:2]))
 SINCE = {"normalization": (2, 1), "score_normalization": (3, 0), "pair_method": (3, 1)}  # before, it drew other pairs
 
 
+def skip_what_this_version_lacks(options):
+    for name in options:
+        if SINCE.get(name, (2, 0)) > XGBOOST_VERSION:
+            pytest.skip(f"XGBoost has this {name} since {SINCE[name]}")
+
+
 def xgboost_trees(model):
     return json.loads(model.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
 
@@ -140,9 +146,7 @@ def train_xgboost(objective, rounds, further=None, weight=None, labels=Y, **opti
     ids=str,
 )
 def test_xgboost_rank_tree_for_tree(kind, options, weight):
-    for name in options:
-        if SINCE.get(name, (2, 0)) > XGBOOST_VERSION:
-            pytest.skip(f"XGBoost has this {name} since {SINCE[name]}")
+    skip_what_this_version_lacks(options)
     labels = BINARY if kind == "map" else Y
     theirs = {"ndcg_exp_gain" if name == "exp_gain" else f"lambdarank_{name}": x for name, x in options.items()}
     mine = xgboost_trees(train_xgboost(lp.presets.xgboost(kind, **options), 50, None, weight, labels))
@@ -167,9 +171,7 @@ def learned(model):
     ids=str,
 )
 def test_xgboost_unbiased_tree_for_tree_with_its_wrong_sign(kind, options, weight):
-    for name in options:
-        if SINCE.get(name, (2, 0)) > XGBOOST_VERSION:
-            pytest.skip(f"XGBoost has this {name} since {SINCE[name]}")
+    skip_what_this_version_lacks(options)
     labels = BINARY if kind == "map" else Y
     biased = {f"lambdarank_{name}": x for name, x in options.items()}
     theirs = {**biased, "lambdarank_unbiased": True}
@@ -184,6 +186,7 @@ def test_xgboost_unbiased_tree_for_tree_with_its_wrong_sign(kind, options, weigh
 
 def test_xgboost_unbiased_begins_anew_in_each_training():
     preset = lp.presets.xgboost("pairwise", unbiased=True)
+    assert preset == eval(f"lp.{preset!r}") == pickle.loads(pickle.dumps(preset)) != lp.presets.xgboost("pairwise")
     further = {"lambdarank_unbiased": True}
     first = train_xgboost(preset, 5)
     assert xgboost_trees(first) == xgboost_trees(train_xgboost(preset, 5))

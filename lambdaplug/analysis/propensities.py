@@ -120,7 +120,7 @@ def estimate_propensities(
     >>> labels, group = [2, 1, 0, 0] * 200, [4] * 200
     >>> log = lp.data.simulate_clicks(labels, group, users="position", examination=1.0, rankings=5, sessions=40)
     >>> curve = estimate_propensities(log)
-    >>> np.abs(curve.propensity - [1, 1 / 2, 1 / 3, 1 / 4]).max() < 0.05
+    >>> bool(np.abs(curve.propensity - [1, 1 / 2, 1 / 3, 1 / 4]).max() < 0.05)
     True
     """
     if not 0 < level < 1:
@@ -131,19 +131,7 @@ def estimate_propensities(
         counts, asked = _of_simulated(log)
     else:
         columns = Columns(log, "estimate_propensities")
-        queries, _ = columns.ids(query, "query")
-        documents, ids = columns.ids(document, "document")
-        place = columns.positions(position, top)
-        clicks = columns.flags(click, "click") if impressions is None else columns.counts(click, "click")
-        times = np.ones(len(clicks)) if impressions is None else columns.counts(impressions, "impressions")
-        if (clicks > times).any():
-            line = int(np.argmax(clicks > times))
-            raise LambdaplugError(
-                f"estimate_propensities: line {line} has {clicks[line]:g} clicks in {times[line]:g} impressions: count at most one "
-                "click per impression."
-            )
-        keys, row = np.unique(queries * len(ids) + documents, return_inverse=True)
-        counts, asked = add_up(row.reshape(-1), place, times, clicks), keys // len(ids)
+        counts, asked = _of_lines(columns, (query, document, position, click), impressions, top)
     if randomized:
         counts = add_up(asked[counts.row], counts.position, counts.impressions, counts.clicks)
         asked = np.arange(int(asked.max()) + 1)
@@ -156,6 +144,28 @@ def _of_simulated(log: Clicks) -> tuple[Placements, Integers]:
     asked = np.zeros(int(log.rows.max()) + 1, np.int64)
     asked[log.rows] = np.repeat(first, log.group)
     return add_up(log.rows, log.position, np.full(len(log.rows), log.sessions), log.count), asked
+
+
+def _of_lines(
+    columns: Columns, names: tuple[str, str, str, str], impressions: str | None, top: int | None
+) -> tuple[Placements, Integers]:
+    """The counts by document of a query and position, and the query of each such document."""
+    queries, _ = columns.ids(names[0], "query")
+    documents, ids = columns.ids(names[1], "document")
+    place = columns.positions(names[2], top)
+    if impressions is None:
+        clicks = columns.flags(names[3], "click")
+        times = np.ones(len(clicks))
+    else:
+        clicks, times = columns.counts(names[3], "click"), columns.counts(impressions, "impressions")
+    if (clicks > times).any():
+        line = int(np.argmax(clicks > times))
+        raise LambdaplugError(
+            f"estimate_propensities: line {line} has {clicks[line]:g} clicks in {times[line]:g} impressions: count at most one "
+            "click per impression."
+        )
+    keys, row = np.unique(queries * len(ids) + documents, return_inverse=True)
+    return add_up(row.reshape(-1), place, times, clicks), keys // len(ids)
 
 
 class _Cells(NamedTuple):

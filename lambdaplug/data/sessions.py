@@ -141,32 +141,46 @@ def from_sessions(
     strength = not_negative(strength, "strength")
     queries, query_ids = columns.ids(query, "query")
     documents, document_ids = columns.ids(document, "document")
-    place = columns.positions(position, top)
-    clicked = columns.flags(click, "click")
+    place, clicked = columns.positions(position, top), columns.flags(click, "click")
     bought = None if purchase is None else columns.flags(purchase, "purchase")
     if session is None:
         impression = np.cumsum(np.append(True, (queries[1:] != queries[:-1]) | (place[1:] <= place[:-1]))) - 1
     else:
         keys = columns.ids(session, "session")[0] * len(query_ids) + queries
         impression = np.unique(keys, return_inverse=True)[1].reshape(-1)
-    seen = np.lexsort((place, impression))
-    _refuse_twice(impression, documents, np.lexsort((documents, impression)), f"document {document!r}", document_ids)
-    _refuse_twice(impression, place, seen, f"position {position!r}", None)
+    _refuse_twice(impression, documents, f"document {document!r}", document_ids)
+    _refuse_twice(impression, place, f"position {position!r}", None)
+    return _rows(_Lines(queries, documents, place, clicked, bought, impression), query_ids, document_ids, strength)
 
-    keys, unit = np.unique(queries * len(document_ids) + documents, return_inverse=True)
+
+class _Lines(NamedTuple):
+    """Of a log, ids as numbers."""
+
+    query: Integers
+    document: Integers
+    position: Integers
+    clicked: Array
+    bought: Array | None
+    impression: Integers
+
+
+def _rows(lines: _Lines, queries: npt.NDArray[Any], documents: npt.NDArray[Any], strength: float) -> Sessions:
+    query, document, position, clicked, bought, impression = lines
+    keys, unit = np.unique(query * len(documents) + document, return_inverse=True)
     unit = unit.reshape(-1)
     times = np.bincount(unit)
-    middle = place[np.lexsort((place, unit))][np.cumsum(times) - times + (times - 1) // 2]
-    order = np.lexsort((keys, middle, keys // len(document_ids)))  # the keys: in the order of the log
-    row = np.empty(len(keys), np.int64)
-    row[order] = np.arange(len(keys))
-    row = row[unit]
+    middle = position[np.lexsort((position, unit))][np.cumsum(times) - times + (times - 1) // 2]
+    order = np.lexsort((keys, middle, keys // len(documents)))  # the keys: in the order of the log
+    place = np.empty(len(keys), np.int64)
+    place[order] = np.arange(len(keys))
+    row = place[unit]
     clicks = np.bincount(row, weights=clicked).astype(np.int64)
+    seen = np.lexsort((position, impression))
     pairs, pair_counts = _skipped_above(impression[seen], row[seen], clicked[seen] > 0)
     return Sessions(
-        query_ids[keys[order] // len(document_ids)],
-        document_ids[keys[order] % len(document_ids)],
-        np.bincount(keys // len(document_ids)),
+        queries[keys[order] // len(documents)],
+        documents[keys[order] % len(documents)],
+        np.bincount(keys // len(documents)),
         times[order],
         clicks,
         None if bought is None else np.bincount(row, weights=bought).astype(np.int64),
@@ -174,8 +188,8 @@ def from_sessions(
         middle[order],
         pairs,
         pair_counts,
-        np.bincount(queries[np.unique(impression, return_index=True)[1]]),
-        add_up(row, place, np.ones(len(row)), clicked),
+        np.bincount(query[np.unique(impression, return_index=True)[1]]),
+        add_up(row, position, np.ones(len(row)), clicked),
     )
 
 
@@ -201,10 +215,9 @@ def _skipped_above(impression: Integers, row: Integers, clicked: npt.NDArray[np.
     return np.stack([keys // many, keys % many], axis=1), times.astype(np.int64)
 
 
-def _refuse_twice(
-    impression: Integers, values: Integers, order: Integers, what: str, ids: npt.NDArray[Any] | None
-) -> None:
-    """Refuse a value that stands twice in an impression; ``order`` is by impression and value."""
+def _refuse_twice(impression: Integers, values: Integers, what: str, ids: npt.NDArray[Any] | None) -> None:
+    """Refuse a value that stands twice in an impression."""
+    order = np.lexsort((values, impression))
     same = (np.diff(impression[order]) == 0) & (np.diff(values[order]) == 0)
     if same.any():
         at = int(np.argmax(same))

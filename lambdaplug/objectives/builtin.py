@@ -358,27 +358,18 @@ class UnbiasedRankPairs(RankPairs):
         return self._with(state=memory.setdefault(self, State("pairwise", None)))
 
     def differentiate(
-        self,
-        queries: Queries,
-        scores: npt.ArrayLike,
-        iteration: int = 0,
-        threads: int | None = None,
-        *,
-        memory: Memory | None = None,
-        bias: PairBias | None = None,
-        **further: Any,
+        self, queries: Queries, *ranked: Any, memory: Memory | None = None, **options: Any
     ) -> tuple[Any, Any]:
         """As every objective's; then t+ and t- follow from the costs of its pairs."""
-        assert bias is None
-        plan = self.resolved(Moment(iteration, memory))
+        plan = self.resolved(Moment(0, memory))
         state = plan.state
         assert state is not None
         known = self.pairs if self.pair_method == "topk" else min(queries.longest, TRACKED)
         if not len(state.columns[0]):
             state.columns = [np.ones(known), np.ones(known)]
         costs = np.zeros((2, len(queries.labels)))
-        bias = PairBias(state.columns[0], state.columns[1], costs[0], costs[1], EMPTY)
-        out = super(UnbiasedRankPairs, plan).differentiate(queries, scores, iteration, threads, bias=bias, **further)
+        options["bias"] = PairBias(state.columns[0], state.columns[1], costs[0], costs[1], EMPTY)
+        out = super(UnbiasedRankPairs, plan).differentiate(queries, *ranked, **options)
         place = row_order(queries.offsets)
         for k, cost in enumerate(costs):
             total = np.bincount(place, weights=cost, minlength=known)[:known].tolist()  # query after query, as the host
