@@ -180,8 +180,9 @@ def test_xgboost_unbiased_tree_for_tree_with_its_wrong_sign(kind, options, weigh
     built_in = train_xgboost(f"rank:{kind}", 50, theirs, weight, labels)
     assert xgboost_trees(mine) == xgboost_trees(built_in)
     assert xgboost_trees(mine) != xgboost_trees(train_xgboost(f"rank:{kind}", 50, biased, weight, labels))
-    curve = lp.position_bias(mine)
-    np.testing.assert_array_equal(np.array([curve.plus, curve.minus], np.float32), learned(built_in))
+    if XGBOOST_VERSION >= (3, 0):  # before, train returned a copy
+        curve = lp.position_bias(mine)
+        np.testing.assert_array_equal(np.array([curve.plus, curve.minus], np.float32), learned(built_in))
 
 
 def test_xgboost_unbiased_begins_anew_in_each_training():
@@ -190,12 +191,10 @@ def test_xgboost_unbiased_begins_anew_in_each_training():
     further = {"lambdarank_unbiased": True}
     first = train_xgboost(preset, 5)
     assert xgboost_trees(first) == xgboost_trees(train_xgboost(preset, 5))
-    theirs = train_xgboost("rank:pairwise", 5, further)
-    mine, theirs = (
-        train_xgboost(preset, 5, xgb_model=first),
-        train_xgboost("rank:pairwise", 5, further, xgb_model=theirs),
-    )
-    assert xgboost_trees(mine) == xgboost_trees(theirs)
+    if XGBOOST_VERSION >= (2, 1):  # before, XGBoost crashed
+        theirs = train_xgboost("rank:pairwise", 5, further)
+        theirs = train_xgboost("rank:pairwise", 5, further, xgb_model=theirs)
+        assert xgboost_trees(train_xgboost(preset, 5, xgb_model=first)) == xgboost_trees(theirs)
     with pytest.raises(lp.LambdaplugError, match="cannot be a part of a sum"):
         lp.Mixture([(1.0, preset), (1.0, lp.LambdaRank("map"))])
     with pytest.raises(lp.LambdaplugError, match="on a cluster each worker would learn"):
