@@ -113,6 +113,12 @@ class Custom(Measure):
             pair = self.known["delta"].once(_pair_delta, self.known.get("prepared"), checked)
         return pair._replace(whole=self.k is None)
 
+    def raised_delta(self) -> PairDelta:
+        if self.rows is not None:
+            return super().raised_delta()
+        raised: PairDelta = self.known["function"].once(_raised, self.pair_delta())
+        return raised
+
     def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
         try:
             return super().run(kernel, *arguments)
@@ -398,6 +404,20 @@ def _swapping(known: "_Known") -> PairDelta:
         return change(after, state)
 
     return PairDelta(begin, delta, costly=True)
+
+
+def _raised(known: "_Known", pair: PairDelta) -> PairDelta:  # noqa: ARG001
+    """The pair's delta where its upper document is above the cut-off, as ``raised_kernel`` marks them."""
+    begin, delta = inlinable(pair.begin), inlinable(pair.delta)
+
+    def raised_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+        return begin(ranked, frozen, upper, lower, scale), upper, scale
+
+    def raised_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
+        inner, upper, scale = state
+        return change(upper[i], upper[j]) if scale[i] < 0.0 else delta(ranked, frozen, inner, i, j)
+
+    return pair._replace(begin=raised_begin, delta=raised_delta)
 
 
 # --- equal functions ---------------------------------------------------------------------------------------------

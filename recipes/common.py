@@ -46,6 +46,15 @@ def beside(name):
     return path if path.exists() else None
 
 
+def pairs_of(labels, group):
+    """(better, worse) rows: the grades as all their pairs within queries, for lp.Preferences."""
+    found = []
+    for start, size in zip(np.cumsum(group) - group, group, strict=True):
+        grades = labels[start : start + size]
+        found.append(start + np.argwhere(grades[:, None] > grades))
+    return np.concatenate(found)
+
+
 def coarse(queries):
     """Few different values per feature, each on every worker: the bins are exact then, and the same everywhere."""
     data = lp.data.cubic(queries, 30, 20, noise=0.3)

@@ -16,7 +16,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import xgboost as xgb
-from common import TEXT, arguments
+from common import TEXT, arguments, pairs_of
 from tqdm import tqdm
 
 import lambdaplug as lp
@@ -40,6 +40,10 @@ OBJECTIVES = {
     "QuerySoftmax": lp.QuerySoftmax(),
     "ListMLE": lp.ListMLE(),
     "XE-NDCG": lp.presets.lightgbm_xendcg(),
+}
+BY_DATA = {  # of the training part
+    "Calibrated": lambda data: lp.Calibrated(max_label=data.labels.max()),
+    "Preferences": lambda data: lp.Preferences(pairs_of(data.labels, data.group)),
 }
 
 
@@ -123,8 +127,8 @@ def main():
     rounds = 8 if options.quick else options.rounds
     lp.set_num_threads(1)
 
-    rows = {}
-    for name, objective in tqdm(OBJECTIVES.items(), desc="objectives", disable=None):
+    rows, every = {}, OBJECTIVES | {name: make(train) for name, make in BY_DATA.items()}
+    for name, objective in tqdm(every.items(), desc="objectives", disable=None):
         rows[name] = {}
         for host, fit in TRAIN.items():
             scores = fit(objective, train, valid, rounds)(test.X)

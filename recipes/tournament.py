@@ -14,6 +14,7 @@ kept in --out, so that a run that was stopped goes on where it was.
 import concurrent.futures
 import dataclasses
 import functools
+import inspect
 import itertools
 import json
 import os
@@ -25,7 +26,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import xgboost as xgb
-from common import TEXT, arguments, beside
+from common import TEXT, arguments, beside, pairs_of
 from scipy import stats
 from tqdm import tqdm
 
@@ -72,14 +73,19 @@ ABLATIONS = {
         lp.objective("ndcg"), lp.objective(m, support=None), weight=lp.linear(0.25, 0.005)
     ),
 }
-PEERS = {  # where an objective cannot do a measure, NDCG is trained for
-    "Loss2": lambda _: lp.LambdaRank("ndcg", construction=lp.constructions.Loss2()),
-    "Extended": lambda m: lp.LambdaRank(_or_ndcg(m, "ndcg", "err", k=10), construction=lp.constructions.Extended()),
-    "PLRank": lambda m: lp.PLRank(_or_ndcg(m, "ndcg", "recall")),
-    "StochasticRank": lambda m: lp.StochasticRank(_or_ndcg(m, "ndcg", "err", "mrr", "map", "recall")),
+PEERS = {  # a measure that one cannot do, it leaves out
+    "Loss2": lambda m: lp.LambdaRank(m, construction=lp.constructions.Loss2()),
+    "Extended": lambda m: lp.LambdaRank(m, construction=lp.constructions.Extended()),
+    "PLRank": lp.PLRank,
+    "StochasticRank": lp.StochasticRank,
+}
+WITHOUT_MEASURE = {  # of the training part: X, y, group
     "QueryRMSE": lambda _: lp.QueryRMSE(),
     "QuerySoftmax": lambda _: lp.QuerySoftmax(),
     "ListMLE": lambda _: lp.ListMLE(),
+    "Calibrated": lambda part: lp.Calibrated(max_label=part[1].max()),
+    "Preferences": lambda part: lp.Preferences(pairs_of(*part[1:])),
+    "YetiRank's weights": lambda _: lp.presets.catboost_yetirank(),
 }
 CATBOOST = {
     "YetiRank": lambda _: {"loss_function": "YetiRank"},
@@ -90,10 +96,6 @@ CATBOOST = {
         "l2_leaf_reg": 0,
     },
 }
-
-
-def _or_ndcg(measure, *known, k=None):
-    return measure if measure.name in known else lp.NDCG(k=k)
 
 
 def _catboost(measure, *known):
@@ -186,11 +188,25 @@ FIT = {"lightgbm": fit_lightgbm, "xgboost": fit_xgboost, "catboost": fit_catboos
 
 
 def contenders(host, chosen):
-    """Name -> the objective for a measure, of everything that plays in this host."""
-    ours = OURS | (ABLATIONS | PEERS if chosen == "all" else {})
+    """Name -> the objective for a measure, of everything that plays in this host; or a function of the training part."""
     if host == "catboost":
         return dict(CATBOOST) if chosen == "all" else {"YetiRank": CATBOOST["YetiRank"]}
-    return {name: (lambda _, spec=spec: spec) for name, spec in BUILT_IN[host].items()} | ours
+    fixed = BUILT_IN[host] | (WITHOUT_MEASURE if chosen == "all" else {})
+    ours = OURS | (ABLATIONS | PEERS if chosen == "all" else {})
+    return {name: (lambda _, spec=spec: spec) for name, spec in fixed.items()} | ours
+
+
+@functools.cache
+def plays(host, chosen, text):
+    """The names of those that can do the measure; the others are named."""
+    able = []
+    for name, make in contenders(host, chosen).items():
+        try:
+            make(lp.LambdaRank(text).measure)
+            able.append(name)
+        except lp.LambdaplugError as error:
+            print(f"{host}: without {name} for {text}: {error}")
+    return able
 
 
 def path_of(out, *key):
@@ -220,13 +236,14 @@ def play(task):
     def part(*folds):
         return X[np.isin(of_row, folds)], y[np.isin(of_row, folds)], group[np.isin(fold, folds)]
 
-    objective = contenders(host, chosen)[contender](measures[0])
+    made = contenders(host, chosen)[contender](measures[0])
     values = [[] for _ in measures]
     for k in range(FOLDS):
         rest = [j for j in range(FOLDS) if j not in (k, (k + 1) % FOLDS)]
         tested = k if known == len(group) else FOLDS
-        test = part(tested)
-        scores = FIT[host](objective, part(*rest), part((k + 1) % FOLDS), test, measures, options.rounds)
+        train, test = part(*rest), part(tested)
+        objective = made(train) if inspect.isfunction(made) else made
+        scores = FIT[host](objective, train, part((k + 1) % FOLDS), test, measures, options.rounds)
         for measure, kept, one in zip(measures, values, scores, strict=True):
             kept.append(np.full(len(group), np.nan))
             kept[-1][fold == tested] = lp.evaluate(measure, test[1], one, test[2], per_query=True)[str(measure)]
@@ -241,9 +258,11 @@ def play(task):
 def tasks(options, out):
     """What is still to be played. Contenders that do not depend on the measure are trained once for all of them."""
     for repeat, name, host in itertools.product(range(options.repeats), options.sets, options.hosts):
+        able = {text: plays(host, options.contenders, text) for text in options.measures}
         for contender in contenders(host, options.contenders):
-            once = contender in BUILT_IN.get(host, ()) or contender == "YetiRank"
-            for texts in [options.measures] if once else [[text] for text in options.measures]:
+            once = contender in {*BUILT_IN.get(host, ()), *WITHOUT_MEASURE, "YetiRank"}
+            each = [[text] for text in options.measures if contender in able[text]]
+            for texts in [options.measures] if once else each:
                 if not all(path_of(out, name, host, contender, text, repeat).exists() for text in texts):
                     yield name, host, contender, texts, repeat, options, options.contenders, out
 
@@ -252,7 +271,7 @@ def results(options, out):
     """(set, measure, host, contender) -> value of each query, the mean over the repeats."""
     found = {}
     for name, text, host in itertools.product(options.sets, options.measures, options.hosts):
-        for contender in contenders(host, options.contenders):
+        for contender in plays(host, options.contenders, text):
             repeats = [path_of(out, name, host, contender, text, repeat) for repeat in range(options.repeats)]
             values = np.mean([np.load(path) for path in repeats], axis=0)
             found[name, text, host, contender] = values[~np.isnan(values)]
@@ -324,12 +343,13 @@ def matrix(found):
         cells = list(dict.fromkeys((n, t) for n, t, h, _ in found if h == host))
         if len(names) < 2:
             continue
-        means = np.array([[found[(*cell, host, name)].mean() for name in names] for cell in cells])
-        ranks = stats.rankdata(-means, axis=1).mean(axis=0)
+        left_out = np.array(np.nan)  # of those who do not play in a cell
+        means = np.array([[found.get((*cell, host, name), left_out).mean() for name in names] for cell in cells])
+        ranks = np.nanmean(stats.rankdata(-means, axis=1, nan_policy="omit"), axis=0)
         counts = pd.DataFrame("", index=names, columns=names)
         for a, b in itertools.permutations(names, 2):
             outcome = [0, 0, 0]
-            for cell in cells:
+            for cell in (c for c in cells if (*c, host, a) in found and (*c, host, b) in found):
                 test = stats.ttest_rel(found[(*cell, host, a)], found[(*cell, host, b)])
                 outcome[1 if not test.pvalue < 0.05 else 0 if test.statistic > 0 else 2] += 1
             counts.loc[a, b] = "/".join(map(str, outcome))
@@ -389,7 +409,7 @@ def main():
     parser.add_argument("--hosts", nargs="*", default=[*BUILT_IN, *(["catboost"] if catboost else [])])
     parser.add_argument("--measures", nargs="*", default=list(MEASURES))
     parser.add_argument(
-        "--contenders", choices=["main", "all"], default="all", help="main: without ablations and peers"
+        "--contenders", choices=["main", "all"], help="main: without ablations and peers; default all, --quick: main"
     )
     parser.add_argument("--repeats", type=int, default=3, help="of the cross-validation, each with other parts")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="trainings at a time, each on one thread")
@@ -397,9 +417,11 @@ def main():
     options = parser.parse_args()
     if options.quick:
         options.queries, options.test_queries, options.rounds, options.repeats, options.jobs = 40, 60, 10, 1, 1
-        options.hosts, options.contenders, options.measures = ["lightgbm", "xgboost"], "main", ["ndcg@10", "mrr"]
+        options.hosts, options.measures = ["lightgbm", "xgboost"], ["ndcg@10", "mrr"]
+        options.contenders = options.contenders or "main"
         options.sets = options.sets or ([] if options.data else ["graded", "one relevant"])
         options.out = str(Path(options.plot).with_suffix(""))
+    options.contenders = options.contenders or "all"
     found = [name for name in REAL if beside(name)]
     options.sets = [options.data] if options.data else options.sets or ["graded", "binary", "one relevant", *found]
     out = folder(options)

@@ -5,6 +5,7 @@ import itertools
 import math
 import pickle
 import re
+from dataclasses import fields
 
 import lightgbm as lgb
 import numpy as np
@@ -33,6 +34,7 @@ from oracle import (
 import lambdaplug as lp
 from lambdaplug.analysis import effective_pairs, force_by_label
 from lambdaplug.kernels import label_hash_kernel, noise_kernel
+from lambdaplug.measures import registered
 from lambdaplug.queries import Queries
 
 MEASURES = list(VALUES)
@@ -428,8 +430,8 @@ def lacking(order, grade, k):
 def extended(name, scores, labels, chosen, order=None, **options):
     """LambdaRank's pairs and those with a document among ``chosen``."""
     order = rank(scores) if order is None else order
-    k, grade = int(re.search(r"@(\d+)", name)[1]), oracle.grades_of(name, labels)
-    whole, ranked = WHOLE[name], [labels[row] for row in order]
+    k, grade = cutoff(name), oracle.grades_of(name, labels)
+    whole, ranked = WHOLE.get(name, name), [labels[row] for row in order]
     if not ranked or VALUES[whole](ranked) is None:
         return np.zeros((2, len(labels)))
     factor = 1.0
@@ -438,9 +440,18 @@ def extended(name, scores, labels, chosen, order=None, **options):
         discounts = oracle.log_discounts(len(gains))
         factor = oracle.dcg(gains, discounts) / oracle.dcg(gains[:k], discounts)
 
+    def raised(a):
+        """The value with the document at this place at the last that counts."""
+        swapped = list(ranked)
+        swapped[a], swapped[k - 1] = swapped[k - 1], swapped[a]
+        return VALUES[name](swapped)
+
     def size(a, b):
-        acts = a < k or order[a] in chosen or order[b] in chosen
-        return factor * swap_delta(whole, ranked, a, b) if acts else 0.0
+        if a >= k and order[a] not in chosen and order[b] not in chosen:
+            return 0.0
+        if a >= k and whole == name:
+            return abs(raised(a) - raised(b))
+        return factor * swap_delta(whole, ranked, a, b)
 
     return forces(scores, grade, order, size, **options)
 
@@ -453,8 +464,47 @@ def every(order, grade, k):
     return {row for _, rows in lacking(order, grade, k) for row in rows}
 
 
+def chance(labels):
+    """That one of the first three is liked: what a document changes depends on the others."""
+    missed = 1.0
+    for r in range(min(3, len(labels))):
+        missed *= 1.0 - 0.2 * labels[r]
+    return 1.0 - missed
+
+
+def counted(labels):
+    return (np.arange(len(labels)) < 3) * 1.0
+
+
+# Measures that mean nothing without their cut-off, and those of one's own by name.
+CUT = ["p@5", "recall@3", "hit@3", "hit@2(relevant=3)", "wta", "wta(relevant=3)"]
+OWN_CUT = {
+    "swaps@3": lp.custom("swaps@3", chance, k=3),
+    "divided@3": lp.custom("divided@3", chance, k=3, normalize=True),
+    "delta@3": lp.custom("delta@3", revenue, delta=revenue_delta, k=3),
+    "rows@3": lp.custom("rows@3", revenue, rows=counted, k=3),
+}
+MORE |= {
+    "swaps@3": chance,
+    "divided@3": lambda x: chance(x) / ideal if (ideal := chance(sorted(x, reverse=True))) > 0 else None,
+    "delta@3": revenue,
+    "rows@3": revenue,
+}
+
+
+def cutoff(name):
+    return 1 if name.startswith("wta") else int(re.search(r"@(\d+)", name)[1])
+
+
+def test_every_measure_with_a_cutoff_is_among_those_extended():
+    kinds = {type(lp.LambdaRank(name).measure) for name in [*WHOLE, *CUT]}
+    assert kinds == {
+        kind for kind in registered().values() if kind is lp.WTA or any(field.name == "k" for field in fields(kind))
+    }
+
+
 @pytest.mark.parametrize(("documents", "choose"), [("static", best), ("all", every)])
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", [*WHOLE, *CUT, *OWN_CUT])
 def test_extended_is_lambdarank_with_more_pairs(monkeypatch, name, documents, choose):
     for whole, function in MORE.items():
         monkeypatch.setitem(VALUES, whole, function)
@@ -462,13 +512,12 @@ def test_extended_is_lambdarank_with_more_pairs(monkeypatch, name, documents, ch
     scores[100:140] *= 100
     labels[-1] = 4
     labels = np.array(scaled(name, labels))
-    k = int(re.search(r"@(\d+)", name)[1])
 
     def build(s, y, weight=None, sigma=1.0):
-        chosen = choose(rank(s), oracle.grades_of(name, y), k)
+        chosen = choose(rank(s), oracle.grades_of(name, y), cutoff(name))
         return extended(name, s, y, chosen, weight=weight, sigma=sigma)
 
-    objective = lp.LambdaRank(name, construction=lp.constructions.Extended(documents))
+    objective = lp.LambdaRank(OWN_CUT.get(name, name), construction=lp.constructions.Extended(documents))
     exact = objective.differentiate(Queries(labels, group), scores, exact=True, dtype=np.float64)
     check(objective.gradients(scores, labels, group), by_query(build, scores, labels, group), exact)
     weight = np.random.default_rng(5).random(len(scores)) * 3
@@ -579,18 +628,12 @@ def test_both_are_the_same_at_any_number_of_threads_and_count_their_pairs(constr
         *(
             (
                 lambda name=name: lp.LambdaRank(name, construction="extended"),
-                rf"expected one of cndcg@k, dcg@k, err@k, map@k, meanndcg@k, mrr@k, ndcg@k, rbp@k; {name} {why}",
+                "expected one of cndcg@k, dcg@k, err@k, hit@k, map@k, meanndcg@k, mrr@k, ndcg@k, p@k, rbp@k, recall@k, wta, "
+                rf"or lp.custom with k=; {name} has no cut-off",
             )
-            for name, why in (
-                *(("ndcg", "has no cut-off"), ("pairs", "has no cut-off"), ("spearman", "has no cut-off")),
-                *(
-                    ("p@5", "never changes below its"),
-                    ("hit@3", "never changes below its"),
-                    ("wta", "never changes below"),
-                ),
-            )
+            for name in ("ndcg", "pairs", "spearman")
         ),
-        (lambda: lp.LambdaRank(OWN["revenue@3"], construction="extended"), "never changes below its cut-off"),
+        (lambda: lp.LambdaRank(OWN["revenue"], construction="extended"), "has no cut-off"),
         (lambda: lp.LambdaRank(OWN["revenue"], construction="loss2"), "discount that falls"),
     ],
 )

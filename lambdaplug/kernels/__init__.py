@@ -11,7 +11,15 @@ from .drawing import chance_kernel, label_hash_kernel, noise_kernel, order_kerne
 from .exact import exact_kernel
 from .finishing import finish_kernel, shape_kernel
 from .listwise import calibrated_kernel, list_mle_kernel, query_rmse_kernel, softmax_kernel
-from .measuring import expected_kernel, norm_kernel, sort_stretch, swap_kernel, tied_value_kernel, value_kernel
+from .measuring import (
+    expected_kernel,
+    norm_kernel,
+    raised_kernel,
+    sort_stretch,
+    swap_kernel,
+    tied_value_kernel,
+    value_kernel,
+)
 from .parsing import LETOR_FAULTS, LETOR_QUERY, LETOR_WIDER, letor_kernel, powers_of_ten
 from .perturbing import NOISE, change, move_kernel
 from .placing import place_kernel
@@ -121,6 +129,7 @@ __all__ = [
     "position_kernel",
     "powers_of_ten",
     "query_rmse_kernel",
+    "raised_kernel",
     "rank_kernel",
     "rank_pairs_kernel",
     "rows_of",

@@ -23,6 +23,7 @@ from .compiling import (
 )
 from .rows import (
     BY_RANK,
+    CHOSEN,
     COLUMN_BLOCK,
     CUT,
     EXP,
@@ -99,7 +100,7 @@ def by_delta_kernel(
 
     Four rows at a time: of a whole list, each with the documents above it, so that every loop begins where the list does;
     otherwise the rows above the cut, each with the documents below it. ``shifted``: the cost has a parameter; ``plain``:
-    without weights, tiers, distances and a floor; ``long``: a list may be longer than a block of columns. ``frozen`` is
+    without weights, tiers, distances, choices and a floor; ``long``: a list may be longer than a block of columns. ``frozen`` is
     the table ``rows`` once more, not writeable. Returns the first query with a result that is not finite, or -1.
     """
     begin = inlinable(pair.begin)
@@ -125,7 +126,7 @@ def by_delta_kernel(
             end = n if least > zero else cut
             ranked, still = line(rows, GAIN, low, n), line(frozen, GAIN, low, n)
             place, grade = line(rows, PLACE, low, n), line(rows, GRADE, low, n)
-            weight, tier = line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
+            weight, tier, chosen = line(rows, WEIGHT, low, n), line(rows, TIER, low, n), line(rows, CHOSEN, low, n)
             powers, grade32 = line(fast, EXP, padded, width), line(fast, GRADE32, padded, width)
             gradient32, hessian32 = line(fast, GRADIENT32, padded, width), line(fast, HESSIAN32, padded, width)
             documents = line(lists.order, 0, start, n)
@@ -141,7 +142,7 @@ def by_delta_kernel(
             upper, lower, scale = line(rows, UPPER, low, n), line(rows, LOWER, low, n), line(rows, SCALE, low, n)
             owned = begin(ranked, still, upper, lower, scale)
             state = borrowed(owned)
-            how = Pair(True, True, near > 0.0, False)
+            how = Pair(True, True, near > 0.0, True)
             for block in range(0, end, ROW_BLOCK):
                 for r in range(width):
                     gradient32[r] = zero
@@ -217,11 +218,11 @@ def by_delta_kernel(
                         if not plain:
                             for x in range(row, beyond):
                                 since, until = (column, min(stop, x)) if whole else (max(column, x + 1), stop)
-                                mine = Weighed(weight[x], tier[x], place[x], 0.0, 1.0)
+                                mine = Weighed(weight[x], tier[x], place[x], 0.0, chosen[x])
                                 for r in range(np.uint64(since), np.uint64(until)):
                                     u = np.uint64((x - row) * SIZES) + r - origin
                                     size = least if sizes[u] < least else sizes[u]
-                                    theirs = Weighed(weight[r], tier[r], place[r], 0.0, 1.0)
+                                    theirs = Weighed(weight[r], tier[r], place[r], 0.0, chosen[r])
                                     sizes[u] = weigh(how, size, grade[x] > grade[r], mine, theirs, apart)
                         sum_0 = sum_1 = sum_2 = sum_3 = bend_0 = bend_1 = bend_2 = bend_3 = force = zero
                         for u in range((length + LANES) & ~LANES):

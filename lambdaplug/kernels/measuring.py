@@ -8,7 +8,15 @@ import numpy as np
 from .compiling import compile_kernel, inlinable, line, load, per_function
 from .rows import CUT, GAIN, KIND, LOWER, SCALE, UPPER, Lists, Prepared
 
-__all__ = ["expected_kernel", "norm_kernel", "sort_stretch", "swap_kernel", "tied_value_kernel", "value_kernel"]
+__all__ = [
+    "expected_kernel",
+    "norm_kernel",
+    "raised_kernel",
+    "sort_stretch",
+    "swap_kernel",
+    "tied_value_kernel",
+    "value_kernel",
+]
 
 
 @per_function
@@ -143,5 +151,37 @@ def swap_kernel(swap: Callable[..., int]) -> Callable[..., None]:
                 scale[r] = 1.0
             cut = rows_of(ranked, prepared.discount, prepared.k, upper, lower, scale)
             marks[CUT, query - first] = cut if cut < n - 1 else n - 1
+
+    return compile_kernel(kernel)
+
+
+@per_function
+def raised_kernel(value: Callable[..., float]) -> Callable[..., None]:
+    """``kernel(prepared, lists, rows, marks)``: after ``swap_kernel``, for pairs below the cut-off too.
+
+    Of each document there, UPPER becomes the value with this document and the one at the cut-off exchanged, and SCALE -1.
+    Those between a query's cut and the cut-off, whose pairs change nothing, get a SCALE of 0. There is no cut any more.
+    """
+    value_of = inlinable(value)
+
+    def kernel(prepared: Any, lists: Any, rows: Any, marks: Any) -> None:
+        prepared, lists = Prepared(*prepared), Lists(*lists)
+        offsets, first = lists.offsets, lists.first
+        for query in range(first, lists.last):
+            cut = marks[CUT, query - first]
+            if cut < 0:
+                continue
+            n, low = offsets[query + 1] - offsets[query], offsets[query] - offsets[first]
+            ranked = line(rows, GAIN, low, n)
+            upper, scale = line(rows, UPPER, low, n), line(rows, SCALE, low, n)
+            k = min(prepared.k, n)
+            for r in range(cut, k):
+                scale[r] = 0.0
+            for r in range(k, n):
+                ranked[k - 1], ranked[r] = ranked[r], ranked[k - 1]
+                upper[r] = value_of(ranked, prepared.discount, prepared.k)
+                ranked[k - 1], ranked[r] = ranked[r], ranked[k - 1]
+                scale[r] = -1.0
+            marks[CUT, query - first] = n - 1
 
     return compile_kernel(kernel)

@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import LambdaplugError
-from ..kernels import PairDelta, Prepared, norm_kernel
+from ..kernels import PairDelta, Prepared, change, inlinable, norm_kernel
 from ..rows import ideal_order, levels
 from .gains import CUTOFF, Array, checked, literal
 
@@ -153,6 +153,10 @@ class Measure:
         """The swap delta as a function of two ranks, before the norm; ``checked``: a user's with its indices checked."""
         return PairDelta(_begin_rows, _gained_delta if self.gained else _plain_delta)
 
+    def raised_delta(self) -> PairDelta:
+        """``pair_delta`` of rows that ``raised_kernel`` has been through."""
+        return PairDelta(_begin_rows, _raised_delta)
+
     def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
         """Call a kernel that has this measure's functions inside, which may be the user's."""
         try:
@@ -208,8 +212,14 @@ def _begin_rows(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) ->
     return upper, lower, scale
 
 
+@inlinable
 def _gained_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
     return float(abs(state[0][i] - state[1][j]) * abs(ranked[i] - ranked[j]) * state[2][i])
+
+
+def _raised_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+    upper, _, scale = state
+    return change(upper[i], upper[j]) if scale[i] < 0.0 else _gained_delta(ranked, frozen, state, i, j)
 
 
 def _plain_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:

@@ -7,6 +7,7 @@ document pushed up and the other down by the same force, so that a query's gradi
 """
 
 import abc
+import functools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -19,7 +20,7 @@ from ..checking import not_negative
 from ..costs import Cost
 from ..custom import Custom
 from ..errors import LambdaplugError, LambdaplugWarning
-from ..kernels import CHOICES, Documents, PairDelta, Pull, choose_kernel, place_kernel
+from ..kernels import CHOICES, Documents, PairDelta, Pull, choose_kernel, place_kernel, raised_kernel
 from ..measures import Measure, Prepared, registered
 from ..measures.discounted import spaced_begin, spaced_delta, spaced_rows
 from ..queries import Array, Queries, Task
@@ -97,6 +98,10 @@ class Construction(abc.ABC):
     @property
     def spaced(self) -> bool:
         """Whether |dM| has a summand by the distance of two ranks: see ``swap_rows``."""
+        return False
+
+    def raises(self, measure: Measure) -> bool:  # noqa: ARG002
+        """Whether pairs below the measure's cut-off are weighed as if one of the two stood at it."""
         return False
 
     def seen(self, objective: "LambdaRank", queries: Queries, prepared: Prepared) -> Prepared:  # noqa: ARG002
@@ -386,18 +391,27 @@ class Choice:
         self._about = grade, queries.memo(key, sort)
         self._rule = CHOICES[construction.documents], int(measure.cutoff or 0), objective.seed
         self._scores, self._hash = ranking.scores, label_hash(objective.labels, queries)
-        self._longest = queries.longest
+        self._longest, self._measure = queries.longest, measure
+        self._raise = raised_kernel(measure.value) if construction.raises(measure) else None
         self.chosen = np.zeros(len(grade))
 
-    def __call__(self, lists: Group, marks: npt.NDArray[np.int64], scratch: Scratch) -> None:
+    def __call__(self, seen: Group, lists: Group, tables: Group, scratch: Scratch) -> None:
+        rows, *_, marks = tables
         room = scratch.array("choice", 3, self._longest)
+        if self._raise is not None:
+            self._measure.run(self._raise, seen, lists, rows, marks)
         choose_kernel()(self._rule, self._about, self._scores, self._hash, lists, marks, room, self.chosen)
 
 
-def _extends(kind: type[Measure]) -> bool:
+def _cuts(kind: type[Measure]) -> bool:
+    return any(field.name == "k" for field in fields(kind))
+
+
+@functools.cache
+def _uncut(kind: type[Measure]) -> bool:
     """Whether this measure may be cut off, and need not be."""
     try:
-        return not issubclass(kind, Custom) and any(field.name == "k" for field in fields(kind)) and kind() is not None
+        return not issubclass(kind, Custom) and _cuts(kind) and kind() is not None
     except LambdaplugError:
         return False
 
@@ -412,9 +426,14 @@ class Extended(RankNetWeightPairs):
     round (``"random"``); or ``"all"`` of that grade. They are drawn by hash from the objective's ``seed`` and the query's
     scores and labels. With ``noise``, ranks are those of the noisy order.
 
-    |dM| is what the swap changes by the measure without its cut-off, over the same ideal value as with it, as LightGBM's and
-    XGBoost's pairs of truncated lists have it: below k, the measure itself never changes. So it takes the measures that
-    mean something without a cut-off too: cndcg, dcg, err, map, meanndcg, mrr, ndcg and rbp.
+    Below k the measure itself never changes. For those that mean something without a cut-off (cndcg, dcg, err, map,
+    meanndcg, mrr, ndcg, rbp), |dM| is what the swap changes by the measure without it, over the same ideal value as with
+    it, as LightGBM's and XGBoost's pairs of truncated lists have it. Precision, recall, hit, wta and your own measures with
+    ``k=`` have no such form: a pair above or across k weighs its swap, and one below k (our reading)
+
+        |dM(i, j)| = |M_i - M_j|,  M_i: M after the document at rank k and i change places,
+
+    how much it matters which of the two takes the last rank that counts: |rel_i - rel_j| / k for precision.
 
     F. Marcuzzi, C. Lucchese, S. Orlando (2023), "LambdaRank gradients are incoherent", CIKM.
 
@@ -439,15 +458,10 @@ class Extended(RankNetWeightPairs):
             raise LambdaplugError(f"Extended: expected one of {known}, got {self.documents!r}.")
 
     def check(self, measure: Measure) -> None:
-        if measure.cutoff is None or not _extends(type(measure)):
-            why = (
-                "has no cut-off"
-                if measure.cutoff is None
-                else "never changes below its cut-off, however it is extended"
-            )
+        if measure.cutoff is None:
             raise LambdaplugError(
-                f"Extended adds pairs from below a measure's cut-off: expected one of {_names(_extends, '@k')}; "
-                f"{measure!r} {why}."
+                f"Extended adds pairs from below a measure's cut-off: expected one of {_names(_cuts, '@k')}, wta, or "
+                f"lp.custom with k=; {measure!r} has no cut-off."
             )
 
     def cutoff(self, measure: Measure) -> int | None:  # noqa: ARG002
@@ -460,12 +474,20 @@ class Extended(RankNetWeightPairs):
     def by_rows(self) -> bool:
         return True
 
+    def raises(self, measure: Measure) -> bool:
+        return not _uncut(type(measure))
+
+    def pair_delta(self, measure: Measure) -> PairDelta:
+        return measure.raised_delta() if self.raises(measure) else measure.pair_delta()
+
     def seen(self, objective: "LambdaRank", queries: Queries, prepared: Prepared) -> Prepared:
         def make() -> Prepared:
             longest = len(prepared.discount)
             discount = np.ascontiguousarray(objective.measure.discounts(longest), dtype=np.float64)
             return prepared._replace(discount=discount, k=longest)
 
+        if self.raises(objective.measure):
+            return prepared
         return queries.memo(("uncut", objective.measure, objective.labels, objective.ignore_zero), make)
 
     def choice(self, objective: "LambdaRank", ranking: Ranking) -> Choice:

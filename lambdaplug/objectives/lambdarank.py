@@ -172,7 +172,8 @@ class LambdaRank(MeasureObjective):
     @property
     def staged(self) -> bool:
         """Whether the fast pair kernel knows this measure and this construction."""
-        return self.measure.by_rows and self.construction.by_rows and self.neighbours is None
+        by_rows = self.measure.by_rows and self.construction.by_rows and not self.construction.raises(self.measure)
+        return by_rows and self.neighbours is None
 
     @property
     def divisible(self) -> bool:

@@ -90,7 +90,7 @@ class PairEngine:
         )
         self.measure.run(self.swap, self.given, lists, tables[0], tables[-1])
         if self.choice is not None:
-            self.choice(lists, tables[-1], scratch)
+            self.choice(self.given, lists, tables, scratch)
         return lists, tables
 
     def finish(
@@ -185,7 +185,7 @@ class ByDelta(PairEngine):
         self.reach = longest if reach is None else reach
         fast, _, shift = objective.construction.formulas(objective.cost)
         floored = objective.construction.least > 0.0
-        plain = not (self.weighted or self.tiered or self.distanced or floored)
+        plain = not (self.weighted or self.tiered or self.distanced or floored or self.choice is not None)
         delta = objective.construction.pair_delta(self.measure)
         exact = ranking.exact or reach is not None or counted
         wanted = Wanted(
