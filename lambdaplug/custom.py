@@ -406,7 +406,7 @@ def _swapping(known: "_Known") -> PairDelta:
     return PairDelta(begin, delta, costly=True)
 
 
-def _raised(known: "_Known", pair: PairDelta) -> PairDelta:  # noqa: ARG001
+def _raised(known: "_Known", pair: PairDelta) -> PairDelta:
     """The pair's delta where its upper document is above the cut-off, as ``raised_kernel`` marks them."""
     begin, delta = inlinable(pair.begin), inlinable(pair.delta)
 

@@ -32,6 +32,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import xgboost as xgb
+from common import pairs_of
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from tqdm import tqdm
 
@@ -442,7 +443,7 @@ def start(size):
 
 
 def measures(size):
-    """every registered measure, and objectives without pairs / whole-list NDCG, one thread"""
+    """every registered measure, and other objectives / whole-list NDCG, one thread"""
     X, labels, *others = one_feature(size["queries"], size["documents"])
     goals, runs = {}, {}
     for name, kind in registered().items():
@@ -453,8 +454,11 @@ def measures(size):
         goals[str(measure)] = MEASURE_GOALS.get(name, 2)
         given = labels / 4 if name == "cndcg" else labels
         runs[str(measure)] = calls(lp.LambdaRank(measure), X, given, *others)
-    for objective, goal in OBJECTIVE_GOALS.items():
-        goals[repr(objective)], runs[repr(objective)] = goal, calls(objective, X, labels, *others)
+    tenth = lp.Preferences(pairs_of(labels, others[0])[::10])  # of the pairs
+    named = {repr(objective): (objective, goal) for objective, goal in {**OBJECTIVE_GOALS, tenth: None}.items()}
+    named["catboost_yetirank()"] = lp.presets.catboost_yetirank(), None
+    for name, (objective, goal) in named.items():
+        goals[name], runs[name] = goal, calls(objective, X, labels, *others)
     best = race(runs, 2 * size["repeats"], "measures")
     ndcg = best.pop("ndcg")
     return [ratio(f"{name} / ndcg", time, ndcg, goals[name]) for name, time in best.items()]

@@ -196,17 +196,19 @@ def contenders(host, chosen):
     return {name: (lambda _, spec=spec: spec) for name, spec in fixed.items()} | ours
 
 
+def able(host, name, make, text):
+    try:
+        make(lp.LambdaRank(text).measure)
+    except lp.LambdaplugError as error:
+        print(f"{host}, {text}: without {name}. {error}")
+        return False
+    return True
+
+
 @functools.cache
 def plays(host, chosen, text):
-    """The names of those that can do the measure; the others are named."""
-    able = []
-    for name, make in contenders(host, chosen).items():
-        try:
-            make(lp.LambdaRank(text).measure)
-            able.append(name)
-        except lp.LambdaplugError as error:
-            print(f"{host}: without {name} for {text}: {error}")
-    return able
+    """The names of those that can do the measure; it is said of the others why not."""
+    return [name for name, make in contenders(host, chosen).items() if able(host, name, make, text)]
 
 
 def path_of(out, *key):
@@ -258,10 +260,9 @@ def play(task):
 def tasks(options, out):
     """What is still to be played. Contenders that do not depend on the measure are trained once for all of them."""
     for repeat, name, host in itertools.product(range(options.repeats), options.sets, options.hosts):
-        able = {text: plays(host, options.contenders, text) for text in options.measures}
         for contender in contenders(host, options.contenders):
             once = contender in {*BUILT_IN.get(host, ()), *WITHOUT_MEASURE, "YetiRank"}
-            each = [[text] for text in options.measures if contender in able[text]]
+            each = [[text] for text in options.measures if contender in plays(host, options.contenders, text)]
             for texts in [options.measures] if once else each:
                 if not all(path_of(out, name, host, contender, text, repeat).exists() for text in texts):
                     yield name, host, contender, texts, repeat, options, options.contenders, out

@@ -380,7 +380,7 @@ def test_long_lists_of_both_add_up():
     for n in (1300, 6000):
         scores, labels = rng.normal(size=n), rng.integers(0, 3, n).astype(float)
         for construction in ("loss2", "extended"):
-            for name in ("ndcg@700",) if construction == "extended" else ("ndcg", "ndcg@700"):
+            for name in ("ndcg@700", "p@700") if construction == "extended" else ("ndcg", "ndcg@700"):
                 objective, queries = lp.LambdaRank(name, construction=construction), Queries(labels, [n])
                 exact = objective.differentiate(queries, scores, exact=True, dtype=np.float64)
                 for threads in (1, 2):
@@ -574,13 +574,18 @@ def test_both_go_by_the_noisy_order(construction):
 
 
 @pytest.mark.parametrize(
-    "construction", [lp.constructions.Loss2(), *map(lp.constructions.Extended, ("static", "random"))]
+    ("measure", "construction"),
+    [
+        ("ndcg@5", lp.constructions.Loss2()),
+        *(("ndcg@5", lp.constructions.Extended(documents)) for documents in ("static", "random")),
+        ("p@5(relevant=2)", lp.constructions.Extended("random")),
+    ],
 )
 @pytest.mark.parametrize("host", ["lightgbm", "xgboost"])
-def test_both_train_and_are_values(host, construction):
-    objective = lp.LambdaRank("ndcg@5", construction=construction)
+def test_both_train_and_are_values(host, measure, construction):
+    objective = lp.LambdaRank(measure, construction=construction)
     assert pickle.loads(pickle.dumps(objective)) == objective
-    assert hash(lp.LambdaRank("ndcg@5", construction=construction)) == hash(objective)
+    assert hash(lp.LambdaRank(measure, construction=construction)) == hash(objective)
     assert eval(repr(objective), {"LambdaRank": lp.LambdaRank, **vars(lp.constructions)}) == objective
     data = lp.data.cubic(queries=60, documents=12, features=6)
     if host == "lightgbm":
@@ -600,9 +605,11 @@ def test_both_train_and_are_values(host, construction):
 )
 def test_both_are_the_same_at_any_number_of_threads_and_count_their_pairs(construction):
     scores, labels, group = generated(queries=4000, longest=40)
-    objective, queries = lp.LambdaRank("ndcg@5", construction=construction), Queries(labels, group)
-    one, two = (objective.differentiate(queries, scores, threads=n) for n in (1, 3))
-    np.testing.assert_array_equal(one, two)
+    queries = Queries(labels, group)
+    for name in ["ndcg@5"] + ["p@5"] * isinstance(construction, lp.constructions.Extended):
+        objective = lp.LambdaRank(name, construction=construction)
+        one, two = (objective.differentiate(queries, scores, threads=n) for n in (1, 3))
+        np.testing.assert_array_equal(one, two)
     scores, labels = [5.0, 4.0, 3.0, 2.0, 1.0, 0.0], [0, 1, 0, 1, 2, 0]
     objective = lp.LambdaRank("ndcg@2", construction=construction)
     count = int(sum(effective_pairs(objective, scores, labels, [6]).values())[0])

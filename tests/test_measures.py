@@ -114,6 +114,17 @@ def test_the_hint_goes_by_meaning(text, name):
         as_measure(text)
 
 
+@pytest.mark.parametrize("text", ["logloss", "log_loss", "binary_logloss", "ECE"])
+def test_what_rows_have_and_rankings_have_not_is_named(text):
+    with pytest.raises(lp.LambdaplugError, match=r"lp\.analysis\.calibration\(labels, scores\) has it.* There are"):
+        lp.evaluate([text], [0, 1], [0.0, 1.0], [2])
+
+
+def test_no_hint_is_better_than_any():
+    with pytest.raises(lp.LambdaplugError, match=r"no measure 'xyzzy'\. There are"):
+        as_measure("xyzzy")
+
+
 def test_hit_is_what_it_is_at_the_edges():
     assert value("hit@2", [0, 0, 1]) == 0.0
     assert value("hit@9", [0, 0, 1]) == 1.0

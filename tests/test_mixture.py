@@ -131,6 +131,34 @@ def test_weights_of_zero_and_one_are_the_parts_exactly(a, b):
         np.testing.assert_allclose(half[k], sum_of_parts, rtol=1e-5, atol=1e-6 * np.abs(sum_of_parts).max())
 
 
+GRADES = np.tile([2.0, 0.0, 1.0, 0.0, 2.0, 1.0, 0.0], 3)
+WITHIN = [(7 * q + i, 7 * q + j) for q in range(3) for i in range(7) for j in range(7) if GRADES[i] > GRADES[j]]
+PEERS = [
+    lp.LambdaRank("dcg@3", construction=lp.constructions.Loss2()),
+    lp.LambdaRank("recall@3", construction=lp.constructions.Extended("random")),
+    lp.PLRank("ndcg@3"),
+    lp.StochasticRank("map"),
+    lp.QueryRMSE(),
+    lp.QuerySoftmax(),
+    lp.ListMLE(),
+    lp.Calibrated(max_label=2),
+    lp.Preferences(WITHIN),
+    lp.presets.catboost_yetirank(permutations=2),
+]
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=repr)
+def test_peers_objectives_follow_a_schedule_and_weights_in_a_mixture(peer):
+    scores, group, weight = np.random.default_rng(3).normal(size=21), [7, 7, 7], [1.0, 3.0, 0.5]
+    plain = lp.LambdaRank("map")
+    parts = [np.array(part.gradients(scores, GRADES, group, weight), float) for part in (plain, peer)]
+    assert parts[1][0].any()
+    moving = lp.interpolate(plain, peer, lp.linear(0.25, 0.25))
+    for iteration, share in ((0, 0.25), (2, 0.75)):
+        found = moving.gradients(scores, GRADES, group, weight, iteration=iteration)
+        np.testing.assert_allclose(found, (1 - share) * parts[0] + share * parts[1], rtol=1e-4, atol=1e-6)
+
+
 def test_one_tier_is_lambdarank_and_a_tier_needs_its_pairs_equal_above():
     scores, labels, group, clicks = generated()
     one = lp.Graded([PARTS["newton"]], weights=[1.0])

@@ -49,6 +49,8 @@ MEANINGS = {
     **dict.fromkeys(("pfound",), "err"),
 }
 
+CALIBRATION = {"logloss", "ece", "calibration", "crossentropy", "binarylogloss"}  # of rows, not of rankings
+
 _TEXT = re.compile(r"(?P<name>[a-z_]\w*)(?:@(?P<k>\d+))?(?:\((?P<arguments>.*)\))?(?:@(?P<k_last>\d+))?", re.I | re.S)
 
 
@@ -95,9 +97,11 @@ def _hint(text: str) -> str:
     """The measure that this may mean: by its words, then by its letters."""
     words = [word for word in re.findall(r"[a-z]+", text.partition("(")[0].lower()) if word not in ("at", "k")]
     known = {**MEANINGS, **{name: name for name in REGISTRY}}
+    if CALIBRATION.intersection((*words, "".join(words))):
+        return " lp.analysis.calibration(labels, scores) has it: it is about rows, and measures are about rankings."
     meant = [known[word] for word in ("".join(words), *words) if word in known]
     if not meant:
-        alike = [difflib.get_close_matches("".join(words), known, n=1, cutoff=cutoff) for cutoff in (0.75, 0.0)]
+        alike = [difflib.get_close_matches("".join(words), known, n=1, cutoff=cutoff) for cutoff in (0.75, 0.5)]
         meant = [known[name] for found in alike for name in found]
     return f" The nearest is {meant[0]!r}." if meant else ""
 

@@ -7,7 +7,6 @@ document pushed up and the other down by the same force, so that a query's gradi
 """
 
 import abc
-import functools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -407,7 +406,6 @@ def _cuts(kind: type[Measure]) -> bool:
     return any(field.name == "k" for field in fields(kind))
 
 
-@functools.cache
 def _uncut(kind: type[Measure]) -> bool:
     """Whether this measure may be cut off, and need not be."""
     try:
