@@ -240,7 +240,7 @@ def thread_counts(monkeypatch):
 
 
 @HOSTS
-@pytest.mark.parametrize("name", ["ndcg@10", "map", "mrr"])
+@pytest.mark.parametrize("name", ["ndcg@10", "map", "mrr", "hit@1", "spearman"])
 def test_training_ranks_unseen_queries_better(host, name, data, other):
     booster = host.train(lp.LambdaRank(name), host.data(data), 20)
     untrained = lp.evaluate(name, other.y, np.zeros(other.rows), other.group)[name]
