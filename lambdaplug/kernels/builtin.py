@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable
+from .compiling import compile_kernel, inlinable, located
 
 __all__ = ["TABLE_SIZE", "lambdarank_kernel", "rank_pairs_kernel", "xendcg_kernel"]
 
@@ -31,6 +31,22 @@ MINSTD_MODULUS = (1 << 31) - 1
 def scale_of(total: float) -> float:
     """log2(1 + S) / S: both hosts' normalisation of a query whose forces add up to S."""
     return float(np.log2(1.0 + total)) / total if total > 0.0 else 1.0  # math.log2 came with Numba 0.59
+
+
+@inlinable
+def cleared(sums: Any, n: int) -> tuple[Any, Any]:
+    """Scratch for a query's gradient and hessian, all 0."""
+    pull, bend = sums[0, :n], sums[1, :n]
+    pull[:] = np.float32(0.0)
+    bend[:] = np.float32(0.0)
+    return pull, bend
+
+
+@inlinable
+def note(forces: Any, high: int, low: int, force: float) -> None:
+    if forces.size > 0:
+        forces[high, low] += force
+        forces[low, high] -= force
 
 
 @functools.cache
@@ -48,14 +64,10 @@ def lambdarank_kernel() -> Callable[..., None]:
         coefficient, gradient, hessian = into
         step = len(table) / (reach - -reach)
         for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
+            start, n, low_row = located(offsets, first, query)
             if n < 2:
                 continue
-            low_row = start - offsets[first]
-            pull, bend = sums[0, :n], sums[1, :n]
-            pull[:] = np.float32(0.0)
-            bend[:] = np.float32(0.0)
+            pull, bend = cleared(sums, n)
             spread = scores[start + order[start]] != scores[start + order[start + n - 1]]
             total = 0.0
             for i in range(min(n - 1, truncation)):
@@ -84,9 +96,7 @@ def lambdarank_kernel() -> Callable[..., None]:
                     pull[high] += np.float32(force)
                     bend[high] += np.float32(curve)
                     total -= 2 * force
-                    if forces.size > 0:
-                        forces[high, low] += force
-                        forces[low, high] -= force
+                    note(forces, high, low, force)
             scale = scale_of(total) if norm else 1.0
             if forces.size > 0:
                 forces *= scale
@@ -115,11 +125,9 @@ def xendcg_kernel() -> Callable[..., None]:
         offsets, first, last = lists
         coefficient, gradient, hessian = into
         for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
+            start, n, low_row = located(offsets, first, query)
             if n < 2:
                 continue
-            low_row = start - offsets[first]
             share, term = states[0, :n], states[1, :n]
             # The generator as it stands after so many rounds of n draws each: the same step squared, again and again.
             random = np.uint64(seed + query) & MASK
@@ -198,14 +206,10 @@ def rank_pairs_kernel(kind: str, sampled: bool, unbiased: bool) -> Callable[...,
         sums, states, places = scratch
         coefficient, gradient, hessian = into
         for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
+            start, n, low_row = located(offsets, first, query)
             if n < 2:
                 continue
-            low_row = start - offsets[first]
-            pull, bend = sums[0, :n], sums[1, :n]
-            pull[:] = np.float32(0.0)
-            bend[:] = np.float32(0.0)
+            pull, bend = cleared(sums, n)
             ranked = order[start : start + n]
             best, worst = np.float32(scores[start + ranked[0]]), np.float32(scores[start + ranked[n - 1]])
             divided = distanced and best != worst
@@ -302,9 +306,7 @@ def rank_pairs_kernel(kind: str, sampled: bool, unbiased: bool) -> Callable[...,
                             pull[low] -= force
                             bend[low] += curve
                             total += -2.0 * np.float64(force)
-                            if forces.size > 0:
-                                forces[high, low] += force
-                                forces[low, high] -= force
+                            note(forces, high, low, force)
                 bucket += here
             scale = np.float32(1.0)
             if scaled:

@@ -18,6 +18,7 @@ from .compiling import (
     line,
     load,
     local_float32,
+    located,
     per_function,
     reducible,
 )
@@ -117,9 +118,7 @@ def by_delta_kernel(
         for query in range(first, lists.last):
             if tables.marks[KIND, query - first] != BY_RANK:
                 continue
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            low = start - offsets[first]
+            start, n, low = located(offsets, first, query)
             padded, width = low + PADDING * (query - first), n + PADDING
             cut = n if whole else tables.marks[CUT, query - first]
             least = np.float32(pull.floor / norm[query])

@@ -8,43 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, line, load
-from .rows import (
-    BY_GAIN,
-    COLUMN_BLOCK,
-    DOCUMENT,
-    EXP,
-    GRADIENT32,
-    GRADIENT_BY_ROWS,
-    HESSIAN32,
-    HESSIAN_BY_ROWS,
-    KIND,
-    LANES,
-    LOWER32,
-    LOWER_REST,
-    ONE,
-    PADDING,
-    PLACE,
-    PLACE32,
-    PLACE_REST,
-    RANK32,
-    ROW_BLOCK,
-    SCALE32,
-    TWO,
-    UPPER32,
-    UPPER_REST,
-    WEIGHT32,
-    Lists,
-    Pull,
-    Span,
-    Sums,
-    Tables,
-)
+from . import rows as at
+from .compiling import REDUCE, compile_kernel, inlinable, line, load, located
+from .rows import Lists, Pull, Span, Sums, Tables
 from .weighing import PairShape, Weighed, distance, log_scale, nearness, weigh
 
 __all__ = ["by_gain_kernel"]
 
-ROWS, COLUMNS = np.uint64(ROW_BLOCK), np.uint64(COLUMN_BLOCK)
+ROWS, COLUMNS = np.uint64(at.ROW_BLOCK), np.uint64(at.COLUMN_BLOCK)
 
 
 @functools.cache
@@ -63,46 +34,44 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
         offsets, first, fast, rows = lists.offsets, lists.first, tables.fast, tables.rows
         sigma, zero, one = pull.sigma, np.float32(0.0), np.float32(1.0)
         for query in range(first, lists.last):
-            if tables.marks[KIND, query - first] != BY_GAIN:
+            if tables.marks[at.KIND, query - first] != at.BY_GAIN:
                 continue
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            low = start - offsets[first]
+            start, n, low = located(offsets, first, query)
             end = np.uint64(n)  # whole pairs of rows in each part
-            row = np.uint64(span.first_row) & ~ONE
-            stop_row = end if span.last_row >= n else np.uint64(span.last_row) & ~ONE
-            documents = line(tables.places, DOCUMENT, low, n)
+            row = np.uint64(span.first_row) & ~at.ONE
+            stop_row = end if span.last_row >= n else np.uint64(span.last_row) & ~at.ONE
+            documents = line(tables.places, at.DOCUMENT, low, n)
             to_gradient, to_hessian = line(sums.gradient, 0, low, n), line(sums.hessian, 0, low, n)
             unit = pull.coefficient * norm[query] * sigma
             if summed:  # the factor comes last
                 total = 0.0
-                gradient64, hessian64 = line(rows, GRADIENT_BY_ROWS, low, n), line(rows, HESSIAN_BY_ROWS, low, n)
-                for r in range(n):
+                gradient64, hessian64 = line(rows, at.GRADIENT_BY_ROWS, low, n), line(rows, at.HESSIAN_BY_ROWS, low, n)
+                for r in range(len(gradient64)):
                     gradient64[r] = 0.0
                     hessian64[r] = 0.0
-            padded, width = low + PADDING * (query - first), n + PADDING
-            e, upper = line(fast, EXP, padded, width), line(fast, UPPER32, padded, width)
+            padded, width = low + at.PADDING * (query - first), n + at.PADDING
+            e, upper = line(fast, at.EXP, padded, width), line(fast, at.UPPER32, padded, width)
             gain, next_gain = line(gains, 0, start, width), line(below, 0, start, n)
-            gradient32, hessian32 = line(fast, GRADIENT32, padded, width), line(fast, HESSIAN32, padded, width)
+            gradient32, hessian32 = line(fast, at.GRADIENT32, padded, width), line(fast, at.HESSIAN32, padded, width)
             if fine:
-                upper_rest = line(fast, UPPER_REST, padded, width)
+                upper_rest = line(fast, at.UPPER_REST, padded, width)
             if not symmetric:
-                lower = line(fast, LOWER32, padded, width)
+                lower = line(fast, at.LOWER32, padded, width)
                 if ordered:
-                    rank, lower_rest = line(fast, RANK32, padded, width), line(fast, LOWER_REST, padded, width)
+                    rank, lower_rest = line(fast, at.RANK32, padded, width), line(fast, at.LOWER_REST, padded, width)
             if scaled:
-                scale = line(fast, SCALE32, padded, width)
+                scale = line(fast, at.SCALE32, padded, width)
             if weighed:
-                weight32, place32 = line(fast, WEIGHT32, padded, width), line(fast, PLACE32, padded, width)
-                place_rest = line(fast, PLACE_REST, padded, width)
-                apart32 = np.float32(nearness(pull.near, line(rows, PLACE, low, n), n) if distanced else 1.0)
+                weight32, place32 = line(fast, at.WEIGHT32, padded, width), line(fast, at.PLACE32, padded, width)
+                place_rest = line(fast, at.PLACE_REST, padded, width)
+                apart32 = np.float32(nearness(pull.near, line(rows, at.PLACE, low, n), n) if distanced else 1.0)
             for block in range(row, stop_row, ROWS):
-                for r in range(n + PADDING):
-                    gradient32[r] = zero
-                    hessian32[r] = zero
+                for r in range(len(gradient32)):
+                    gradient32[r] = 0.0
+                    hessian32[r] = 0.0
                 stop = block + ROWS
-                for i in range(block, stop if stop < stop_row else stop_row, TWO):
-                    k = i + ONE
+                for i in range(block, stop if stop < stop_row else stop_row, at.TWO):
+                    k = i + at.ONE
                     column = np.uint64(load(next_gain, i))
                     if column >= end:  # the lowest gain: nobody below. If k has it, its pairs have no size
                         break
@@ -125,7 +94,7 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                     while column < end:
                         length = COLUMNS if column + COLUMNS < end else end - column
                         sum_i = sum_k = bend_i = bend_k = force = zero
-                        for j in range(column, column + ((length + LANES) & ~LANES)):
+                        for j in range(column, column + ((length + at.LANES) & ~at.LANES)):
                             e_j, gain_j, upper_j = load(e, j), load(gain, j), load(upper, j)
                             size_i, size_k = gain_i - gain_j, gain_k - gain_j
                             if fine:
@@ -191,11 +160,12 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                     gradient32[k] += np.float32(gradient_k)
                     hessian32[i] += np.float32(hessian_i)
                     hessian32[k] += np.float32(hessian_k)
-                for r in range(n):
-                    if summed:
+                if summed:
+                    for r in range(n):
                         gradient64[r] += gradient32[r]
                         hessian64[r] += hessian32[r]
-                    else:
+                else:
+                    for r in range(n):
                         to_gradient[np.uint64(documents[r])] += unit * gradient32[r]
                         to_hessian[np.uint64(documents[r])] += unit * sigma * hessian32[r]
             if summed:

@@ -11,47 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, line, load, reducible
-from .rows import (
-    BY_RANK,
-    CHOSEN32,
-    COLUMN_BLOCK,
-    CUT,
-    EXP,
-    GAIN32,
-    GRADE32,
-    GRADIENT32,
-    GRADIENT_BY_ROWS,
-    HESSIAN32,
-    HESSIAN_BY_ROWS,
-    KIND,
-    LANES,
-    LOWER32,
-    LOWER_REST,
-    ONE,
-    PADDING,
-    PLACE,
-    PLACE32,
-    PLACE_REST,
-    ROW_BLOCK,
-    SCALE,
-    SPACE32,
-    TIER32,
-    TWO,
-    UPPER32,
-    UPPER_REST,
-    WEIGHT32,
-    Lists,
-    Pull,
-    Span,
-    Sums,
-    Tables,
-)
+from . import rows as at
+from .compiling import REDUCE, compile_kernel, inlinable, line, load, located, reducible
+from .rows import Lists, Pull, Span, Sums, Tables
 from .weighing import PairShape, Weighed, distance, log_scale, nearness, weigh
 
 __all__ = ["by_rank_kernel", "rows_of"]
 
-ROWS, COLUMNS = np.uint64(ROW_BLOCK), np.uint64(COLUMN_BLOCK)
+ROWS, COLUMNS = np.uint64(at.ROW_BLOCK), np.uint64(at.COLUMN_BLOCK)
 
 
 def rows_of(n: int, cut: int, part: int, parts: int) -> tuple[int, int]:
@@ -108,48 +75,46 @@ def by_rank_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
         sigma, shift32 = pull.sigma, np.float32(pull.shift)
         zero, one = np.float32(0.0), np.float32(1.0)
         for query in range(first, lists.last):
-            if tables.marks[KIND, query - first] != BY_RANK:
+            if tables.marks[at.KIND, query - first] != at.BY_RANK:
                 continue
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            low = start - offsets[first]
-            end, cut = np.uint64(n), tables.marks[CUT, query - first]
+            start, n, low = located(offsets, first, query)
+            end, cut = np.uint64(n), tables.marks[at.CUT, query - first]
             row, stop_row = np.uint64(span.first_row), np.uint64(span.last_row if span.last_row < cut else cut)
-            gradient64, hessian64 = line(rows, GRADIENT_BY_ROWS, low, n), line(rows, HESSIAN_BY_ROWS, low, n)
-            for r in range(n):
+            gradient64, hessian64 = line(rows, at.GRADIENT_BY_ROWS, low, n), line(rows, at.HESSIAN_BY_ROWS, low, n)
+            for r in range(len(gradient64)):
                 gradient64[r] = 0.0
                 hessian64[r] = 0.0
             documents = line(lists.order, 0, start, n)
             to_gradient, to_hessian = line(sums.gradient, 0, low, n), line(sums.hessian, 0, low, n)
             total = 0.0  # of the forces, where they are summed
-            padded, width = low + PADDING * (query - first), n + PADDING
-            e, gain = line(fast, EXP, padded, width), line(fast, GAIN32, padded, width)
-            upper, upper_rest = line(fast, UPPER32, padded, width), line(fast, UPPER_REST, padded, width)
+            padded, width = low + at.PADDING * (query - first), n + at.PADDING
+            e, gain = line(fast, at.EXP, padded, width), line(fast, at.GAIN32, padded, width)
+            upper, upper_rest = line(fast, at.UPPER32, padded, width), line(fast, at.UPPER_REST, padded, width)
             lower, lower_rest = upper, upper_rest
             if not symmetric:
-                lower, lower_rest = line(fast, LOWER32, padded, width), line(fast, LOWER_REST, padded, width)
-            grade32 = line(fast, GRADE32, padded, width)
-            gradient32, hessian32 = line(fast, GRADIENT32, padded, width), line(fast, HESSIAN32, padded, width)
+                lower, lower_rest = line(fast, at.LOWER32, padded, width), line(fast, at.LOWER_REST, padded, width)
+            grade32 = line(fast, at.GRADE32, padded, width)
+            gradient32, hessian32 = line(fast, at.GRADIENT32, padded, width), line(fast, at.HESSIAN32, padded, width)
             if weighed:
-                weight32, tier32 = line(fast, WEIGHT32, padded, width), line(fast, TIER32, padded, width)
-                place32, place_rest = line(fast, PLACE32, padded, width), line(fast, PLACE_REST, padded, width)
-                chosen32 = line(fast, CHOSEN32, padded, width)
-                apart32 = np.float32(nearness(pull.near, line(rows, PLACE, low, n), n) if distanced else 1.0)
-            for r in range(n + PADDING):
-                gradient32[r] = zero
-                hessian32[r] = zero
-            scale = line(rows, SCALE, low, n)
+                weight32, tier32 = line(fast, at.WEIGHT32, padded, width), line(fast, at.TIER32, padded, width)
+                place32, place_rest = line(fast, at.PLACE32, padded, width), line(fast, at.PLACE_REST, padded, width)
+                chosen32 = line(fast, at.CHOSEN32, padded, width)
+                apart32 = np.float32(nearness(pull.near, line(rows, at.PLACE, low, n), n) if distanced else 1.0)
+            for r in range(len(gradient32)):
+                gradient32[r] = 0.0
+                hessian32[r] = 0.0
+            scale = line(rows, at.SCALE, low, n)
             if spaced:
                 space, place, far = (
-                    line(fast, SPACE32, padded, width),
-                    line(fast, LOWER32, padded, width),
+                    line(fast, at.SPACE32, padded, width),
+                    line(fast, at.LOWER32, padded, width),
                     np.float32(cut),
                 )
             for block in range(row, stop_row, ROWS):
                 stop = block + ROWS if block + ROWS < stop_row else stop_row
-                for i in range(block, stop, TWO):
+                for i in range(block, stop, at.TWO):
                     # Documents i and k = i + 1 against all below i: k against itself has no size. A last one is alone.
-                    k = i + ONE if i + ONE < stop else i
+                    k = i + at.ONE if i + at.ONE < stop else i
                     both = one if k > i else zero
                     e_i, e_k = load(e, i), load(e, k)
                     scale_i, scale_k = one, one
@@ -168,11 +133,11 @@ def by_rank_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                             load(weight32, k), load(tier32, k), load(place32, k), load(place_rest, k), load(chosen32, k)
                         )
                     gradient_i = gradient_k = hessian_i = hessian_k = 0.0
-                    column = i + ONE
+                    column = i + at.ONE
                     while column < end:
                         length = COLUMNS if column + COLUMNS < end else end - column
                         sum_i = sum_k = bend_i = bend_k = force = zero
-                        for j in range(column, column + ((length + LANES) & ~LANES)):
+                        for j in range(column, column + ((length + at.LANES) & ~at.LANES)):
                             row_j = load(gain, j), load(lower, j), load(lower_rest, j), load(grade32, j)
                             if spaced:
                                 bonus_i, bonus_k = load(space, j - i), load(space, j - k)

@@ -37,6 +37,7 @@ __all__ = [
     "line",
     "load",
     "local_float32",
+    "located",
     "order_lanes",
     "per_function",
     "reducible",
@@ -301,6 +302,21 @@ def line(_typing_context: Any, array: Any, row: Any, start: Any, length: Any) ->
         return part._getvalue()
 
     return result(array, types.intp, types.intp, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def located(_typing_context: Any, offsets: Any, first: Any, query: Any) -> Any:  # noqa: ARG001
+    """Where a query's rows begin, how many there are, and where they begin counted from those of query ``first``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        following = builder.add(arguments[2], context.get_constant(types.intp, 1))
+        places = arguments[1], arguments[2], following
+        base, start, end = (builder.load(builder.gep(data, [place], inbounds=True)) for place in places)
+        found = start, builder.sub(end, start), builder.sub(start, base)
+        return context.make_tuple(builder, signature.return_type, found)
+
+    return types.UniTuple(types.intp, 3)(offsets, types.intp, types.intp), generate
 
 
 LANES = 8  # int32 of a 256-bit register

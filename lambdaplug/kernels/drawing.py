@@ -10,7 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import LANES, bits_from_float32, compile_kernel, float32_from_bits, inlinable, line, load, order_lanes
+from .compiling import (
+    LANES,
+    bits_from_float32,
+    compile_kernel,
+    float32_from_bits,
+    inlinable,
+    line,
+    load,
+    located,
+    order_lanes,
+)
 
 __all__ = ["chance_kernel", "label_hash_kernel", "noise_kernel", "order_kernel", "sign_kernel"]
 
@@ -121,6 +131,13 @@ def query_state(scores: Any, label_hash: Any, seed: int, sample: int) -> Any:
 
 
 @inlinable
+def query_states(scores: Any, label_hash: Any, seed: int, sample: int) -> tuple[Any, Any]:
+    """The two that ``drawn`` wants."""
+    state = query_state(hashed(scores), label_hash, seed, sample)
+    return state, mixed(state + SECOND)
+
+
+@inlinable
 def drawn(state: Any, other: Any, r: int) -> Any:
     """32 bits for a query's document r; ``other`` is mixed(state + SECOND)."""
     return mixed(mixed(np.uint32(r) * GOLDEN + state) ^ other)
@@ -152,11 +169,9 @@ def noise_kernel(kind: str) -> Callable[..., None]:
     def kernel(scores: Any, draw: tuple[Any, int, int, float], offsets: Any, first: int, last: int, noisy: Any) -> None:
         label_hash, seed, sample, noise = draw
         for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
+            start, n, _ = located(offsets, first, query)
             own, to = line(scores, 0, start, n), line(noisy, 0, start, n)
-            state = query_state(hashed(own), label_hash[query], seed, sample)
-            other = mixed(state + SECOND)
+            state, other = query_states(own, label_hash[query], seed, sample)
             for r in range(n):
                 to[r] = load(own, r) + noise * variate(uniform(state, other, r))
 
@@ -170,11 +185,9 @@ def sign_kernel() -> Callable[..., None]:
     def kernel(scores: Any, draw: tuple[Any, int, int], offsets: Any, signs: Any) -> None:
         label_hash, seed, sample = draw
         for query in range(len(label_hash)):
-            start = offsets[query]
-            n = offsets[query + 1] - start
+            start, n, _ = located(offsets, 0, query)
             own, to = line(scores, 0, start, n), line(signs, 0, start, n)
-            state = query_state(hashed(own), label_hash[query], seed, sample)
-            other = mixed(state + SECOND)
+            state, other = query_states(own, label_hash[query], seed, sample)
             for r in range(n):
                 to[r] = 1.0 if drawn(state, other, r) >> np.uint32(31) == np.uint32(0) else -1.0
 
@@ -188,10 +201,9 @@ def chance_kernel() -> Callable[..., None]:
     def kernel(scores: Any, draw: tuple[Any, int, int], offsets: Any, chances: Any) -> None:
         label_hash, seed, sample = draw
         for query in range(len(label_hash)):
-            start = offsets[query]
-            own = line(scores, 0, start, offsets[query + 1] - start)
-            state = query_state(hashed(own), label_hash[query], seed, sample)
-            chances[query] = uniform(state, mixed(state + SECOND), 0)
+            start, n, _ = located(offsets, 0, query)
+            state, other = query_states(line(scores, 0, start, n), label_hash[query], seed, sample)
+            chances[query] = uniform(state, other, 0)
 
     return compile_kernel(kernel)
 
@@ -251,13 +263,12 @@ def order_kernel() -> Callable[..., None]:
         offsets, first, last = lists
         depths, draws, keys = room
         for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
+            start, n, low = located(offsets, first, query)
             if n == 0:
                 continue
             own, depth, drawn = line(scores, 0, start, n), line(depths, 0, 0, n), line(draws, 0, 0, n)
             any_score = load(own, 0)
-            far = n > SHORT
+            far = 1 if n > SHORT else 0
             for r in range(n):
                 far += not abs(load(own, r) - any_score) <= NARROW
             scale = 0.0
@@ -282,7 +293,7 @@ def order_kernel() -> Callable[..., None]:
                 for r in range(n):
                     keys[r * LANES + lane] = drawn[r]
             sort_lanes(keys, n)
-            low, mask = start - offsets[first], low_bits(n)
+            mask = low_bits(n)
             for lane in range(LANES):
                 ranked = line(orders, lane, low, n)
                 for r in range(n):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable, line
+from .compiling import compile_kernel, inlinable, line, located
 
 __all__ = ["calibrated_kernel", "list_mle_kernel", "query_rmse_kernel", "softmax_kernel"]
 
@@ -42,6 +42,24 @@ def query_rmse_kernel() -> Callable[..., None]:
     return compile_kernel(kernel)
 
 
+@inlinable
+def highest(scores: Any, target: Any, start: int, stop: int) -> float:
+    """The highest score of rows that have a target; -inf where none has."""
+    top = -np.inf
+    for row in range(start, stop):
+        if not np.isnan(target[row]) and scores[row] > top:
+            top = scores[row]
+    return top
+
+
+@inlinable
+def one_more(top: float, total: float, score: float) -> tuple[float, float]:
+    """A sum of exp(score), kept as total * exp(top) with the highest score so far, after one more."""
+    if score > top:
+        return score, total * np.exp(top - score) + 1.0
+    return top, total + np.exp(score - top)
+
+
 @functools.cache
 def softmax_kernel() -> Callable[..., None]:
     """``kernel(scores, target, weight, (offsets, first, last), powers, (coefficient, gradient, hessian))``.
@@ -54,10 +72,7 @@ def softmax_kernel() -> Callable[..., None]:
         coefficient, gradient, hessian = into
         for query in range(first, last):
             start, stop, low = offsets[query], offsets[query + 1], offsets[query] - offsets[first]
-            top = -np.inf
-            for row in range(start, stop):
-                if not np.isnan(target[row]) and scores[row] > top:
-                    top = scores[row]
+            top = highest(scores, target, start, stop)
             total = targets = 0.0
             for row in range(start, stop):
                 if not np.isnan(target[row]):
@@ -89,8 +104,7 @@ def list_mle_kernel() -> Callable[..., None]:
         offsets, first, last, order = lists
         coefficient, gradient, hessian = into
         for query in range(first, last):
-            start, low = offsets[query], offsets[query] - offsets[first]
-            n = offsets[query + 1] - start
+            start, n, low = located(offsets, first, query)
             ranked = line(order, 0, start, n)
             while n > 0 and np.isnan(target[start + ranked[n - 1]]):
                 n -= 1
@@ -98,12 +112,7 @@ def list_mle_kernel() -> Callable[..., None]:
                 continue
             top, total = -np.inf, 0.0
             for r in range(n - 1, -1, -1):
-                score = scores[start + ranked[r]]
-                if score > top:
-                    total = total * np.exp(top - score) + 1.0
-                    top = score
-                else:
-                    total += np.exp(score - top)
+                top, total = one_more(top, total, scores[start + ranked[r]])
                 logs[r] = top + np.log(total)
             begin = 0
             before = logs[0]
@@ -153,10 +162,7 @@ def calibrated_kernel() -> Callable[..., None]:
         coefficient, gradient, hessian = into
         for query in range(first, last):
             start, stop, low = offsets[query], offsets[query + 1], offsets[query] - offsets[first]
-            top = -np.inf
-            for row in range(start, stop):
-                if not np.isnan(target[row]) and scores[row] > top:
-                    top = scores[row]
+            top = highest(scores, target, start, stop)
             least = min(top, 0.0)
             total = targets = 0.0
             for row in range(start, stop):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, load, per_function
+from .compiling import REDUCE, compile_kernel, inlinable, load, located, per_function, reducible
 
 __all__ = ["POSITION_ROWS", "backward_kernel", "chunk_kernel", "position_kernel", "smooth_kernel"]
 
@@ -60,25 +60,28 @@ def chunk_kernel() -> Callable[..., None]:
     return compile_kernel(kernel)
 
 
+@inlinable
+def reach(end_of: Any, bridge: Any, head: Any) -> tuple[Any, Any, float]:
+    """Where the chunk that begins here ends, where the next one does if it is near enough, and the factor towards it."""
+    end, factor = np.uint64(end_of[head]), bridge[head]
+    return end, np.uint64(end_of[end]) if factor > 0.0 else end, factor
+
+
 @functools.cache
 def position_kernel() -> Callable[..., None]:
     """``kernel(norm, offsets, first, last, rows, ends)``: the positions, from what ``chunk_kernel`` wrote."""
 
     def kernel(norm: Any, offsets: Any, first: int, last: int, rows: Any, ends: Any) -> None:
         for query in range(first, last):
-            n = offsets[query + 1] - offsets[query]
+            _, n, low = located(offsets, first, query)
             if norm[query] == 0.0 or n == 0:
                 continue
-            low = offsets[query] - offsets[first]
             exponential, bridge, position = rows[0, low : low + n], rows[1, low : low + n], rows[2, low : low + n]
-            end_of = ends[low : low + n]
             for r in range(n):
                 position[r] = 1.0 + r
-            head = np.uint64(0)
+            end_of, head = ends[low : low + n], np.uint64(0)
             while head < n:
-                end = np.uint64(end_of[head])
-                factor = bridge[head]
-                next_end = np.uint64(end_of[end]) if factor > 0.0 else end
+                end, next_end, factor = reach(end_of, bridge, head)
                 for i in range(head, end):
                     e_i = load(exponential, i)
                     total = 0.0
@@ -112,12 +115,10 @@ def smooth_kernel(smooth: Callable[..., float]) -> Callable[..., None]:
         cut, beta = smoothed
         offsets, first, last, order = lists
         for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
+            start, n, low = located(offsets, first, query)
             value[query - first] = 0.0
             if norm[query] == 0.0 or n == 0:
                 continue
-            low = start - offsets[first]
             high = low + n
             for r in range(n):
                 rows[3, low + r] = gain[start + order[start + r]]
@@ -126,6 +127,24 @@ def smooth_kernel(smooth: Callable[..., float]) -> Callable[..., None]:
             )
 
     return compile_kernel(kernel)
+
+
+@reducible
+def pulled(mine: Any, factor: float, span: Any, others: Any, on: Any, sums: Any) -> tuple[float, float]:
+    """The sums of a document's forces and their sizes, so far and with the documents of a span, to which theirs are added."""
+    exponential, slope = others
+    force_on, bend_on = on
+    force, bend = sums
+    e_i, w_i = mine[0] * factor, mine[1]
+    for j in range(span[0], span[1]):
+        e_j = load(exponential, j)
+        inverse = 1.0 / (e_i + e_j)
+        push = (e_i * inverse) * (e_j * inverse) * (w_i - load(slope, j))
+        force += push
+        bend += abs(push)
+        force_on[j] -= push
+        bend_on[j] += abs(push)
+    return force, bend
 
 
 @functools.cache
@@ -141,43 +160,21 @@ def backward_kernel() -> Callable[..., None]:
         offsets, first, last, order = lists
         coefficient, gradient, hessian = into
         for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
+            start, n, low = located(offsets, first, query)
             if norm[query] == 0.0 or n < 2:
                 continue
-            low = start - offsets[first]
             exponential, bridge, slope = rows[0, low : low + n], rows[1, low : low + n], rows[4, low : low + n]
             force_on, bend_on = rows[5, low : low + n], rows[6, low : low + n]
-            end_of = ends[low : low + n]
             force_on[:] = 0.0
             bend_on[:] = 0.0
-            head = np.uint64(0)
+            others, on = (exponential, slope), (force_on, bend_on)
+            end_of, head = ends[low : low + n], np.uint64(0)
             while head < n:
-                end = np.uint64(end_of[head])
-                factor = bridge[head]
-                next_end = np.uint64(end_of[end]) if factor > 0.0 else end
+                end, next_end, factor = reach(end_of, bridge, head)
                 for i in range(head, end):
-                    e_i = load(exponential, i)
-                    w_i = load(slope, i)
-                    force = 0.0
-                    bend = 0.0
-                    for j in range(i + ONE, end):
-                        e_j = load(exponential, j)
-                        inverse = 1.0 / (e_i + e_j)
-                        push = (e_i * inverse) * (e_j * inverse) * (w_i - load(slope, j))
-                        force += push
-                        bend += abs(push)
-                        force_on[j] -= push
-                        bend_on[j] += abs(push)
-                    e_i *= factor
-                    for j in range(end, next_end):
-                        e_j = load(exponential, j)
-                        inverse = 1.0 / (e_i + e_j)
-                        push = (e_i * inverse) * (e_j * inverse) * (w_i - load(slope, j))
-                        force += push
-                        bend += abs(push)
-                        force_on[j] -= push
-                        bend_on[j] += abs(push)
+                    mine = load(exponential, i), load(slope, i)
+                    sums = pulled(mine, 1.0, (i + ONE, end), others, on, (0.0, 0.0))
+                    force, bend = pulled(mine, factor, (end, next_end), others, on, sums)
                     force_on[i] += force
                     bend_on[i] += bend
                 head = end

@@ -9,11 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 __all__ = [
+    "BY_GAIN",
+    "BY_RANK",
+    "COLUMN_BLOCK",
+    "CUT",
     "FLOAT32_ROWS",
     "FLOAT64_ROWS",
     "MARK_ROWS",
     "PADDING",
     "PLACE_ROWS",
+    "WIDE",
     "Documents",
     "Levels",
     "Lists",

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, float32_from_bits, inlinable, line, load, reducible
+from .compiling import REDUCE, compile_kernel, float32_from_bits, inlinable, line, load, located, reducible
 from .drawing import LOG2_E, NARROW, precise_exponential
+from .listwise import one_more
 from .rows import PADDING
 
 __all__ = [
@@ -53,12 +54,7 @@ def wide_shares(own: Any, order: Any, worth: Any, discount: Any, m: int, total: 
     n = len(order)
     top, below, left = -np.inf, 0.0, 0.0
     for r in range(n - 1, -1, -1):
-        score = own[order[r]]
-        if score > top:
-            below = below * np.exp(top - score) + 1.0
-            top = score
-        else:
-            below += np.exp(score - top)
+        top, below = one_more(top, below, own[order[r]])
         total[r] = top + np.log(below)
         if r < m:
             left += discount[r] * worth[order[r]]
@@ -89,8 +85,7 @@ def plackett_luce_kernel() -> Callable[..., None]:
         offsets, first, last, orders = lists
         coefficient, gradient, hessian = into
         for query in range(first, last):
-            start, low = offsets[query], offsets[query] - offsets[first]
-            n = offsets[query + 1] - start
+            start, n, low = located(offsets, first, query)
             m = k if k < n else n
             if norm[query] == 0.0 or n < 2 or m < 1:
                 continue
@@ -220,8 +215,7 @@ def stochastic_rank_kernel() -> Callable[..., None]:
         offsets, first, last, order = lists
         coefficient, gradient, hessian = into
         for query in range(first, last):
-            start, low = offsets[query], offsets[query] - offsets[first]
-            n = offsets[query + 1] - start
+            start, n, low = located(offsets, first, query)
             m = k if k < n - 1 else n - 1  # places of the others that matter
             if norm[query] == 0.0 or m < 1:
                 continue
