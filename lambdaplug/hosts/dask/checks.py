@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,20 +18,6 @@ from ...queries import Column, Labels, group_sizes, vector
 from ...rows import one_a_query, sizes_of
 from ..recorder import Recorder
 from .layout import LAY_OUT, is_dask, like, parts_of, values_of, whole_rows, with_ids
-
-__all__ = [
-    "Columns",
-    "Examined",
-    "Job",
-    "Partition",
-    "Spread",
-    "check_partitions",
-    "examine",
-    "examine_partition",
-    "lost",
-    "refuse_unfit",
-    "triple",
-]
 
 
 class Job(NamedTuple):
@@ -131,32 +117,26 @@ def _refuse_cuts(partitions: Sequence[Partition], unit: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Examined:
-    """A data set that was examined and found right."""
+    """A data set that was examined and found right; its partitions without rows are left out."""
 
     partitions: Sequence[Partition]  # a DaskDMatrix has one per worker
     lengths: Sequence[int]  # the rows of every partition that was given
     kept: Sequence[int]  # which of them are left
+    X: Any  # a Dask collection, or the DaskDMatrix
+    parts: dict[str, list[Any]] = field(default_factory=dict)  # X, y, qid or group, and all else, by name
+    held: Any = None  # on the workers as long as this is here
 
     @property
     def rows(self) -> list[int]:
         """Of the partitions that are left."""
         return [self.lengths[i] for i in self.kept]
 
-
-@dataclass(frozen=True, eq=False)
-class Spread(Examined):
-    """Collections that were examined; their partitions without rows are left out."""
-
-    held: Any  # on the workers as long as this is here
-    X: Any
-    parts: dict[str, list[Any]]  # X, y, qid or group, and all else, by name
-
     def vectors(self, name: str) -> list[Any]:
         """The partitions of what has one number per row."""
         return [delayed(vector)(part, name) for part in self.parts[name]]
 
 
-def examine(client: Any, X: Any, y: Any, qid: Any = None, group: Any = None, **others: Any) -> Spread:
+def examine(client: Any, X: Any, y: Any, qid: Any = None, group: Any = None, **others: Any) -> Examined:
     """Have the workers examine a data set; refuse one that could not be trained on rightly."""
     if qid is None and group is None:
         raise LambdaplugError("no queries: a ranking objective needs to know which rows belong together. Pass qid=.")
@@ -182,7 +162,7 @@ def examine(client: Any, X: Any, y: Any, qid: Any = None, group: Any = None, **o
     kept = np.flatnonzero(lengths).tolist()
     parts = {name: [some[i] for i in kept] for name, some in parts.items()}
     X = named["X"] if len(kept) == count else like(named["X"], parts["X"], [lengths[i] for i in kept])
-    return Spread([partitions[i] for i in kept], lengths, kept, named, X, parts)
+    return Examined([partitions[i] for i in kept], lengths, kept, X, parts, named)
 
 
 class Columns:

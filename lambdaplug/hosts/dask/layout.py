@@ -18,19 +18,6 @@ from dask.highlevelgraph import HighLevelGraph
 from ...errors import LambdaplugError
 from ...rows import sizes_of
 
-__all__ = [
-    "LAY_OUT",
-    "array_of",
-    "is_dask",
-    "like",
-    "partition_by_query",
-    "parts_of",
-    "take",
-    "values_of",
-    "whole_rows",
-    "with_ids",
-]
-
 LAY_OUT = "Lay the data out first: dX, dy, dq = lp.dask.partition_by_query(X, y, qid)."
 
 

@@ -26,7 +26,7 @@ from ..base import by_name
 from ..callback import Callback, with_callback
 from ..lightgbm import LGBMRanker
 from ..sharing import STAND_IN_WEIGHT, Share, set_columns, sharing
-from .checks import Columns, Job, Spread, examine, refuse_unfit, triple
+from .checks import Columns, Examined, Job, examine, refuse_unfit, triple
 from .layout import array_of, like, take, values_of
 from .network import Network, joined, watched
 
@@ -248,7 +248,7 @@ _FURTHER = ("sample_weight", "init_score")
 class _Packed:
     """A data set as LightGBM's Dask training takes it, with at least so many partitions."""
 
-    def __init__(self, data: Spread, columns: dict[str, list[Any]], partitions: int = 0) -> None:
+    def __init__(self, data: Examined, columns: dict[str, list[Any]], partitions: int = 0) -> None:
         lacking = max(0, partitions - len(data.rows))  # every worker must have a part of every evaluation set
         rows = [*data.rows, *[0] * lacking]
 

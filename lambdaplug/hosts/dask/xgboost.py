@@ -10,7 +10,7 @@ import functools
 import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -151,14 +151,7 @@ def _seen(parts: list[dict[str, Any]]) -> tuple[list[int], Partition, bool]:
 # --- on the client -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Matrix(Examined):
-    """A DaskDMatrix that was examined."""
-
-    matrix: Any
-
-
-def _built(client: Any, data: Any, margin: Any, quantile: bool, reference: Any, options: dict[str, Any]) -> _Matrix:
+def _built(client: Any, data: Any, margin: Any, quantile: bool, reference: Any, options: dict[str, Any]) -> Examined:
     spread = examine(client, *data, base_margin=margin)
     if hasattr(spread.X, "columns"):  # a worker without rows would not know them, and not take the others' model
         options = {"feature_names": [str(name) for name in spread.X.columns], **options}
@@ -174,10 +167,10 @@ def _built(client: Any, data: Any, margin: Any, quantile: bool, reference: Any, 
     else:
         options = {name: option for name, option in options.items() if name != "max_bin"}
         matrix = dxgb.DaskDMatrix(client, spread.X, **known, **options)
-    return _Matrix(spread.partitions, spread.lengths, spread.kept, matrix)
+    return replace(spread, X=matrix, parts={}, held=None)
 
 
-def _given(client: Any, matrix: Any) -> _Matrix:
+def _given(client: Any, matrix: Any) -> Examined:
     gone = sorted(set(matrix.worker_map) - set(client.ncores()))
     if gone:  # no other worker would run what is sent to them
         raise LambdaplugError(
@@ -196,19 +189,19 @@ def _given(client: Any, matrix: Any) -> _Matrix:
     for parts, (counts, _, _) in zip(matrix.worker_map.values(), found, strict=True):
         for part, count in zip(parts, counts, strict=True):
             rows[matrix.partition_order[part.key]] = count
-    return _Matrix([one for _, one, _ in found], rows, range(len(rows)), matrix)
+    return Examined([one for _, one, _ in found], rows, range(len(rows)), matrix)
 
 
-def _marked(client: Any, training: str, matrices: Sequence[_Matrix], columns: Columns) -> dict[_Matrix, Any]:
+def _marked(client: Any, training: str, matrices: Sequence[Examined], columns: Columns) -> dict[Examined, Any]:
     """The matrices, the training's first, each with its further columns kept where its rows are."""
     if not any(map(columns.of, matrices)):
-        return {one: one.matrix for one in matrices}
-    numbers, marked = itertools.count(), {one: copy.copy(one.matrix) for one in matrices}
+        return {one: one.X for one in matrices}
+    numbers, marked = itertools.count(), {one: copy.copy(one.X) for one in matrices}
     made = []
     for one, matrix in marked.items():
         placed = {name: client.compute(parts) for name, parts in columns.of(one).items()}
-        order, matrix.worker_map, matrix.partition_order = one.matrix.partition_order, {}, {}
-        for address, parts in one.matrix.worker_map.items():
+        order, matrix.worker_map, matrix.partition_order = one.X.partition_order, {}, {}
+        for address, parts in one.X.worker_map.items():
             futures = []
             for part in parts:
                 mine = {name: some[order[part.key]] for name, some in placed.items()}
@@ -238,8 +231,8 @@ def train(
             params.setdefault("disable_default_eval_metric", 1)
     quantile = params.get("tree_method") in (None, "auto", "hist") and params.get("booster") != "gblinear"
     built = {"max_bin": params.get("max_bin"), **(matrix_options or {})}
-    known: dict[tuple[int, ...], _Matrix] = {}
-    given: list[_Matrix] = []
+    known: dict[tuple[int, ...], Examined] = {}
+    given: list[Examined] = []
     for one, margin in zip((data, *(one for one, _ in evals)), margins or [None] * (1 + len(evals)), strict=True):
         is_matrix = isinstance(one, dxgb.DaskDMatrix)
         parts = (one,) if is_matrix else triple(one, alternative=", or a DaskDMatrix with qid")
@@ -247,7 +240,7 @@ def train(
         if key not in known and is_matrix:
             known[key] = _given(client, one)
         elif key not in known:
-            reference = given[0].matrix if given else None
+            reference = given[0].X if given else None
             known[key] = _built(client, parts, margin, quantile, reference, built)
         given.append(known[key])
     dtrain, *sets = given
