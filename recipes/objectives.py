@@ -15,8 +15,8 @@ import lightgbm as lgb
 import matplotlib
 import numpy as np
 import pandas as pd
-import xgboost as xgb
 from common import TEXT, arguments, pairs_of
+from quickstart import TRAIN, load
 from tqdm import tqdm
 
 import lambdaplug as lp
@@ -45,37 +45,6 @@ BY_DATA = {  # of the training part
     "Calibrated": lambda data: lp.Calibrated(max_label=data.labels.max()),
     "Preferences": lambda data: lp.Preferences(pairs_of(data.labels, data.group)),
 }
-
-
-def train_lightgbm(objective, train, valid, rounds):
-    data = lgb.Dataset(train.X, train.labels, group=train.group)
-    model = lgb.train(
-        {"objective": objective, "metric": "None", "verbose": -1},
-        data,
-        rounds,
-        valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
-        feval=lp.metric(MEASURE),
-        callbacks=[lgb.early_stopping(50, verbose=False)],
-    )
-    return model.predict
-
-
-def train_xgboost(objective, train, valid, rounds):
-    data, check = (xgb.DMatrix(part.X, part.labels, qid=part.qid) for part in (train, valid))
-    model = xgb.train(
-        {"learning_rate": 0.1, "disable_default_eval_metric": 1},
-        data,
-        rounds,
-        obj=objective,
-        evals=[(check, "valid")],
-        custom_metric=lp.metric(MEASURE),
-        early_stopping_rounds=50,
-        verbose_eval=False,
-    )
-    return lambda X: model.predict(xgb.DMatrix(X), iteration_range=(0, model.best_iteration + 1))
-
-
-TRAIN = {"LightGBM": train_lightgbm, "XGBoost": train_xgboost}
 
 
 def milliseconds(objective, data):
@@ -119,11 +88,7 @@ def plot(table, path):
 def main():
     parser = arguments(__doc__, "objectives.png", rounds=200, data=TEXT)
     options = parser.parse_args()
-    if options.data:
-        train, valid, test = lp.data.load_letor(options.data).split(0.6, 0.2, 0.2)
-    else:
-        sizes = (60, 30, 60) if options.quick else (800, 200, 2000)
-        train, valid, test = lp.data.cubic(sum(sizes), documents=40, features=20, noise=1.0).split(*sizes)
+    train, valid, test = load(options.data, (60, 30, 60) if options.quick else (800, 200, 2000))
     rounds = 8 if options.quick else options.rounds
     lp.set_num_threads(1)
 
@@ -131,7 +96,7 @@ def main():
     for name, objective in tqdm(every.items(), desc="objectives", disable=None):
         rows[name] = {}
         for host, fit in TRAIN.items():
-            scores = fit(objective, train, valid, rounds)(test.X)
+            scores = fit(objective, train, valid, MEASURE, rounds)(test.X)
             values = lp.evaluate(MEASURE, test.labels, scores, test.group, per_query=True)[str(MEASURE)]
             rows[name][host] = np.nanmean(values)
             rows[name][f"{host}, error"] = np.nanstd(values) / np.sqrt(np.sum(~np.isnan(values)))

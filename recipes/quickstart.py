@@ -25,6 +25,13 @@ import matplotlib.pyplot as plt
 BUILT_IN = {"LightGBM": ["lambdarank", "rank_xendcg"], "XGBoost": ["rank:ndcg", "rank:pairwise"]}
 
 
+def load(path, sizes):
+    """Train, validation and test parts of a file, or of generated data with so many queries each."""
+    if path:
+        return lp.data.load_letor(path).split(0.6, 0.2, 0.2)
+    return lp.data.cubic(sum(sizes), documents=40, features=20, noise=1.0).split(*sizes)
+
+
 def train_lightgbm(objective, train, valid, measure, rounds):
     data = lgb.Dataset(train.X, train.labels, group=train.group)
     check = lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)
@@ -83,11 +90,7 @@ def main():
     parser.add_argument("--plot", default="quickstart.png", help="where the chart goes")
     options = parser.parse_args()
 
-    if options.data:
-        train, valid, test = lp.data.load_letor(options.data).split(0.6, 0.2, 0.2)
-    else:
-        sizes = (80, 30, 60) if options.quick else (600, 200, 2000)
-        train, valid, test = lp.data.cubic(sum(sizes), documents=40, features=20, noise=1.0).split(*sizes)
+    train, valid, test = load(options.data, (80, 30, 60) if options.quick else (600, 200, 2000))
     relevant = options.relevant or (1 if options.data else 2)
     rounds = min(options.rounds, 20) if options.quick else options.rounds
     measures = {"NDCG@10": lp.NDCG(k=10), "MAP": lp.MAP(relevant=relevant), "MRR": lp.MRR(relevant=relevant)}
