@@ -18,6 +18,7 @@ from ..evaluation import per_query_values
 from ..measures import Measure, as_measure
 from ..objectives import LambdaRank, Mixture, Objective
 from ..objectives.base import Ranking, Scratch
+from ..objectives.pairs import Work
 from ..queries import Array, Queries, vector
 from .curves import Curves
 
@@ -261,7 +262,8 @@ def count_pairs(objective: Objective, scores: npt.ArrayLike, queries: Queries) -
         counts = np.zeros(len(queries), dtype=np.int64)
         for task in queries.tasks(None, divisible=False):
             sums = np.zeros((2, int(queries.offsets[task.last] - queries.offsets[task.first])))
-            part.construction.accumulate(part, ranking, task, Scratch(), (1.0, sums[0], sums[1]), tier, counts)
+            work = Work(task, Scratch(), (1.0, sums[0], sums[1]), tier, counts)
+            part.construction.accumulate(part, ranking, work)
         name = str(part.measure)
         found[name if name not in found else f"{name} ({len(found) + 1})"] = counts
     return found

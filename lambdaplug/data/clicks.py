@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -61,40 +61,14 @@ class Clicks:
 
 
 @overload
-def simulate_clicks(
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    *,
-    scores: npt.ArrayLike | None = ...,
-    taste: npt.ArrayLike | None = ...,
-    sessions: int = ...,
-    examination: float | Sequence[float] = ...,
-    chances: Sequence[float] = ...,
-    seed: int = ...,
-    users: Literal["last"] = ...,
-) -> Array: ...
+def simulate_clicks(labels: Any, group: Any, *, users: Literal["last"] = ..., **options: Any) -> Array: ...
 
 
 @overload
-def simulate_clicks(
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    *,
-    scores: npt.ArrayLike | None = ...,
-    taste: npt.ArrayLike | None = ...,
-    sessions: int = ...,
-    examination: float | Sequence[float] = ...,
-    chances: Sequence[float] = ...,
-    seed: int = ...,
-    users: Literal["position", "cascade"],
-    trust: float = ...,
-    persistence: float = ...,
-    rankings: int = ...,
-    variety: float = ...,
-) -> Clicks: ...
+def simulate_clicks(labels: Any, group: Any, *, users: Literal["position", "cascade"], **options: Any) -> Clicks: ...
 
 
-def simulate_clicks(
+def simulate_clicks(  # type: ignore[misc]  # the overloads say what is returned, this what is taken
     labels: npt.ArrayLike,
     group: npt.ArrayLike,
     *,

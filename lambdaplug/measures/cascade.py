@@ -10,8 +10,8 @@ from ..errors import LambdaplugError
 from ..kernels import inlinable
 from .base import Measure
 from .discounted import Discounted, one
-from .gains import Array, Gain, exp2, gains_by, max_label_of, reciprocal_ranks
-from .relevance import Relevance
+from .gains import Array, Gain, exp2, gains_by, max_label_of, reciprocal_ranks, summed
+from .relevance import CutRelevance
 from .smooth import smooth_reciprocal_rank
 
 __all__ = ["ERR", "MRR", "RBP"]
@@ -169,7 +169,7 @@ def _reciprocal_rank_rows(gain: Any, discount: Any, k: int, upper: Any, lower: A
 
 
 @dataclass(frozen=True, repr=False)
-class MRR(Relevance):
+class MRR(CutRelevance):
     """RR@k = 1/rank of the first relevant document, 0 if that rank is beyond k; its mean over queries is MRR@k.
 
     E. Voorhees (1999), "The TREC-8 question answering track report", TREC-8.
@@ -189,8 +189,6 @@ class MRR(Relevance):
     {'mrr': 0.5}
     """
 
-    k: int | None = None
-    relevant: float = 1
     gains_only: bool = False
 
     name: ClassVar[str] = "mrr"
@@ -215,9 +213,7 @@ class MRR(Relevance):
         low = 0
         while low < min(k, len(gain)):
             high = ends[low]
-            relevant = 0.0
-            for r in range(low, high):
-                relevant += gain[r]
+            relevant = summed(gain, low, high)
             if relevant > 0.0:
                 total = 0.0
                 none_yet = 1.0

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import LambdaplugError
 from ..kernels import inlinable, sort_stretch
 from .base import Measure
-from .gains import Array, Discount, Gain, discounts_by, gains_by
+from .gains import Array, Discount, Gain, discounts_by, gains_by, summed
 from .smooth import smooth_log2, smooth_table
 
 __all__ = ["CNDCG", "DCG", "NDCG", "Discounted", "MeanNDCG", "one", "spaced_begin", "spaced_delta", "spaced_rows"]
@@ -35,12 +35,7 @@ def _expected_sum(gain: Any, ends: Any, discount: Any, k: int) -> float:
     low = 0
     while low < min(k, len(gain)):
         high = ends[low]
-        gains = 0.0
-        discounts = 0.0
-        for r in range(low, high):
-            gains += gain[r]
-            discounts += discount[r]  # zero beyond k
-        total += gains * discounts / (high - low)
+        total += summed(gain, low, high) * summed(discount, low, high) / (high - low)  # discounts are 0 beyond k
         low = high
     return total
 

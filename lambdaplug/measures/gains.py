@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..checking import shown
 from ..errors import LambdaplugError
+from ..kernels import inlinable
 
 __all__ = [
     "CUTOFF",
@@ -22,6 +23,7 @@ __all__ = [
     "literal",
     "max_label_of",
     "reciprocal_ranks",
+    "summed",
 ]
 
 Array: TypeAlias = npt.NDArray[np.float64]
@@ -135,6 +137,15 @@ def discounts_by(discount: Discount, n: int, name: str) -> Array:
     if not (np.isfinite(values).all() and (values >= 0).all()):
         raise LambdaplugError(f"{name}: discounts must be finite and not negative; got {values[:5]}...")
     return values
+
+
+@inlinable
+def summed(values: Any, low: int, high: int) -> float:
+    """The sum over these ranks."""
+    total = 0.0
+    for r in range(low, high):
+        total += values[r]
+    return total
 
 
 def reciprocal_ranks(n: int) -> Array:

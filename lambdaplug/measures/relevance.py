@@ -9,10 +9,10 @@ import numpy as np
 from ..errors import LambdaplugError
 from .base import Measure
 from .discounted import Discounted, one
-from .gains import Array, reciprocal_ranks
+from .gains import Array, reciprocal_ranks, summed
 from .smooth import smooth_average_precision
 
-__all__ = ["MAP", "WTA", "Hit", "Precision", "Recall", "Relevance"]
+__all__ = ["MAP", "WTA", "CutRelevance", "Hit", "Precision", "Recall", "Relevance"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,6 +21,14 @@ class Relevance(Measure):
 
     def gains(self, labels: Array) -> Array:
         return (labels >= getattr(self, "relevant", 1)).astype(np.float64)
+
+
+@dataclass(frozen=True, repr=False)
+class CutRelevance(Relevance):
+    """Those with a cut-off."""
+
+    k: int | None = None
+    relevant: float = 1
 
 
 def relevant_documents(gain: Any, discount: Any, k: int) -> float:
@@ -37,11 +45,8 @@ def _require_cutoff(measure: Measure) -> None:
 
 
 @dataclass(frozen=True, repr=False)
-class _TopK(Relevance, Discounted):
+class _TopK(CutRelevance, Discounted):
     """What counts is how many of the top k are relevant."""
-
-    k: int | None = None
-    relevant: float = 1
 
     falling: ClassVar[bool] = False
 
@@ -91,7 +96,7 @@ class Recall(_TopK):
 
 
 @dataclass(frozen=True, repr=False)
-class Hit(Relevance):
+class Hit(CutRelevance):
     """Hit@k, also Success@k: 1 if a relevant document is in the top k, else 0; hit@1 is WTA.
 
     M. Deshpande, G. Karypis (2004), "Item-based top-N recommendation algorithms", ACM TOIS 22(1).
@@ -102,9 +107,6 @@ class Hit(Relevance):
     >>> lp.evaluate("hit@2", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'hit@2': 1.0}
     """
-
-    k: int | None = None
-    relevant: float = 1
 
     name: ClassVar[str] = "hit"
     coarse: ClassVar[float] = np.inf
@@ -131,9 +133,7 @@ class Hit(Relevance):
         low = 0
         while low < min(k, len(gain)):
             high = ends[low]
-            relevant = 0.0
-            for r in range(low, high):
-                relevant += gain[r]
+            relevant = summed(gain, low, high)
             for r in range(low, min(high, k)):
                 none_yet *= max(high - r - relevant, 0.0) / (high - r)
             low = high
@@ -182,7 +182,7 @@ class WTA(Relevance, Discounted):
 
 
 @dataclass(frozen=True, repr=False)
-class MAP(Relevance):
+class MAP(CutRelevance):
     """AP@k = (1/R) sum_{r<=k} rel(r) * precision(r), R = all relevant documents; its mean over queries is MAP@k.
 
     C. Buckley, E. Voorhees (2000), "Evaluating evaluation measure stability", SIGIR.
@@ -198,9 +198,6 @@ class MAP(Relevance):
     >>> lp.evaluate("map", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'map': 0.8333333333333333}
     """
-
-    k: int | None = None
-    relevant: float = 1
 
     name: ClassVar[str] = "map"
     # b(r) = n(r)/r - H(r): a relevant document at rank p above another at q changes b(p) - b(q), and below it
@@ -232,9 +229,7 @@ class MAP(Relevance):
         while low < min(k, len(gain)):
             high = ends[low]
             n = high - low
-            relevant = 0.0
-            for r in range(low, high):
-                relevant += gain[r]
+            relevant = summed(gain, low, high)
             among = (relevant - 1.0) / (n - 1.0) if n > 1 else 0.0
             for r in range(low, min(high, k)):
                 total += relevant / n * (seen + 1.0 + (r - low) * among) / (r + 1)

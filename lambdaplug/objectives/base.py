@@ -4,9 +4,9 @@ import abc
 import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,9 @@ __all__ = [
     "Ranking",
     "Scratch",
     "ValueObjective",
+    "Wanted",
     "as_step",
+    "common_cutoff",
     "refuse_document_weights",
     "require_order",
 ]
@@ -60,6 +62,13 @@ def as_step(
         raise LambdaplugError(f"normalize: expected {known} or None (what the step does), got {normalize!r}.")
     step = step or usual
     return step, normalize or ("std" if step == "gradient" else "none")
+
+
+def common_cutoff(parts: Iterable["Objective"]) -> int | None:
+    """The rank below which no pair of any part matters; None = all do."""
+    cutoffs = [part.cutoff for part in parts]
+    known = [cutoff for cutoff in cutoffs if cutoff is not None]
+    return max(known) if len(known) == len(cutoffs) else None
 
 
 def refuse_document_weights(objective: object, queries: Queries) -> None:
@@ -116,6 +125,18 @@ def _described(labels: Array) -> str:
     few = ", ".join(f"{value:g}" for value in values[:10])
     rest = f"; {missing} rows have none" if missing else ""
     return f"The labels that occur are {few if len(values) <= 10 else many}{rest}."
+
+
+class Wanted(NamedTuple):
+    """Which gradients."""
+
+    iteration: int = 0
+    threads: int | None = None
+    team: Team | None = None
+    memory: Memory | None = None  # what schedules that watch a metric have seen in this training
+    exact: bool = False  # float64 for every pair, and
+    dtype: npt.DTypeLike = np.float32  # another type: for those who compare
+    bias: PairBias | None = None  # by which pairs are multiplied, for Unbiased
 
 
 @dataclass(frozen=True)
@@ -314,17 +335,16 @@ class Objective(Value, abc.ABC):
         scores: npt.ArrayLike,
         iteration: int = 0,
         threads: int | None = None,
-        *,
-        team: Team | None = None,
-        memory: Memory | None = None,
-        exact: bool = False,
-        dtype: npt.DTypeLike = np.float32,
-        bias: PairBias | None = None,
+        **wanted: Any,
     ) -> tuple[Any, Any]:
-        """``gradients`` of rows already checked; ``exact`` and ``dtype`` are for those who compare, ``bias`` for Unbiased."""
+        """``gradients`` of rows already checked; the rest as in ``Wanted``."""
+        return self.answer(queries, vector(scores, "scores"), Wanted(iteration, threads, **wanted))
+
+    def answer(self, queries: Queries, values: Array, wanted: Wanted) -> tuple[Any, Any]:
+        """The gradients and hessians of one round."""
+        iteration, threads, team, memory, exact, dtype, bias = wanted
         plan = self.at(iteration, memory)
         queries.begin()
-        values = vector(scores, "scores")
         rows = len(queries.labels)
         if len(values) != rows:
             raise LambdaplugError(f"scores: expected one per row ({rows}), got {len(values)}.")

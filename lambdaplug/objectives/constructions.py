@@ -22,10 +22,10 @@ from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import CHOICES, Documents, PairDelta, Pull, choose_kernel, place_kernel, raised_kernel
 from ..measures import Measure, Prepared, registered
 from ..measures.discounted import spaced_begin, spaced_delta, spaced_rows
-from ..queries import Array, Queries, Task
+from ..queries import Queries
 from ..rows import ideal_order
-from .base import EMPTY, Into, Ranking, Scratch
-from .pairs import NO_COUNTS, ByDelta, Group
+from .base import EMPTY, Ranking, Scratch
+from .pairs import ByDelta, Group, Work
 from .smoothing import label_hash
 
 if TYPE_CHECKING:
@@ -120,17 +120,8 @@ class Construction(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def accumulate(
-        self,
-        objective: "LambdaRank",
-        ranking: Ranking,
-        task: Task,
-        scratch: Scratch,
-        into: Into,
-        tier: Array = EMPTY,
-        counts: npt.NDArray[np.int64] = NO_COUNTS,
-    ) -> None:
-        """As an objective's; with ``counts``, one per query, also count the pairs that act."""
+    def accumulate(self, objective: "LambdaRank", ranking: Ranking, work: Work) -> None:
+        """As an objective's."""
 
 
 def _positive(construction: Construction, name: str) -> None:
@@ -155,16 +146,8 @@ class RankNetWeightPairs(Construction):
     def ranks(self, measure: Measure) -> int | None:
         return measure.cutoff if self.reach is None else None
 
-    def accumulate(
-        self,
-        objective: "LambdaRank",
-        ranking: Ranking,
-        task: Task,
-        scratch: Scratch,
-        into: Into,
-        tier: Array = EMPTY,
-        counts: npt.NDArray[np.int64] = NO_COUNTS,
-    ) -> None:
+    def accumulate(self, objective: "LambdaRank", ranking: Ranking, work: Work) -> None:
+        task, scratch, into, tier, counts = work
         measure, counted = objective.measure, counts.size > 0
         if isinstance(measure, Custom) and measure.brute_force:
             _warn_of_work(ranking.queries, measure, objective.reach)
@@ -279,16 +262,8 @@ class DiscreteBounded(Construction):
     def cutoff(self, measure: Measure) -> int | None:  # noqa: ARG002
         return None
 
-    def accumulate(
-        self,
-        objective: "LambdaRank",
-        ranking: Ranking,
-        task: Task,
-        scratch: Scratch,
-        into: Into,
-        tier: Array = EMPTY,
-        counts: npt.NDArray[np.int64] = NO_COUNTS,
-    ) -> None:
+    def accumulate(self, objective: "LambdaRank", ranking: Ranking, work: Work) -> None:
+        task, scratch, into, tier, counts = work
         if counts.size:
             raise LambdaplugError(f"{objective!r} acts on single documents: it has no pairs to count.")
         queries, measure = ranking.queries, objective.measure

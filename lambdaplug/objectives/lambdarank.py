@@ -12,7 +12,7 @@ from ..rows import differing, gain_levels
 from ..schedules import Guard, Moment, Number, constant, is_constant
 from .base import EMPTY, Into, MeasureObjective, Ranking, Scratch, as_step, require_order
 from .constructions import Construction, RankNetWeightPairs, as_construction
-from .pairs import ByRows, Debiased, Gains
+from .pairs import ByRows, Debiased, Gains, Work
 from .smoothing import check_noise, noisy_ranking
 
 __all__ = ["LambdaRank"]
@@ -231,7 +231,7 @@ class LambdaRank(MeasureObjective):
                 )
             return
         if not self.staged:
-            self.construction.accumulate(self, ranking, task, scratch, into, tier)
+            self.construction.accumulate(self, ranking, Work(task, scratch, into, tier))
             return
         engine = ranking.engine(self, tier, lambda: ByRows(self, ranking, tier))
         engine(task, scratch, into)

@@ -6,7 +6,7 @@ from ..errors import LambdaplugError
 from ..measures import Measure
 from ..queries import Array, Labels, Queries, Task
 from ..schedules import Guard, Memory, Moment, Number, OnPlateau, check, clip, constant, is_constant
-from .base import EMPTY, Into, Objective, Ranking, Scratch, as_step
+from .base import EMPTY, Into, Objective, Ranking, Scratch, as_step, common_cutoff
 from .lambdarank import LambdaRank
 
 __all__ = ["Graded", "Mixture", "interpolate"]
@@ -85,9 +85,7 @@ class Mixture(Objective):
 
     @property
     def cutoff(self) -> int | None:
-        cutoffs = [part.cutoff for part in self.parts]
-        known = [cutoff for cutoff in cutoffs if cutoff is not None]
-        return max(known) if len(known) == len(cutoffs) else None
+        return common_cutoff(self.parts)
 
     @property
     def cutoffs(self) -> frozenset[int | None]:

@@ -43,10 +43,20 @@ from .base import EMPTY, Into, Ranking, Scratch
 if TYPE_CHECKING:
     from .lambdarank import LambdaRank
 
-__all__ = ["NO_COUNTS", "ByDelta", "ByRows", "Debiased", "Gains", "PairEngine"]
+__all__ = ["NO_COUNTS", "ByDelta", "ByRows", "Debiased", "Gains", "PairEngine", "Work"]
 
 NO_COUNTS: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
 Group: TypeAlias = tuple[Any, ...]  # arguments of a kernel that belong together: see kernels/rows.py
+
+
+class Work(NamedTuple):
+    """A task of an objective's round."""
+
+    task: Task
+    scratch: Scratch
+    into: Into
+    tier: Array = EMPTY  # one per row, or empty: only pairs of the same tier act
+    counts: npt.NDArray[np.int64] = NO_COUNTS  # one per query, or empty: receives how many pairs act
 
 
 class Gains(NamedTuple):

@@ -5,14 +5,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from ..checking import integer, is_number, not_negative, positive
 from ..errors import LambdaplugError
-from ..kernels import PairBias, Team, chance_kernel, get_num_threads, run_tasks, value_kernel
+from ..kernels import Team, chance_kernel, get_num_threads, run_tasks, value_kernel
 from ..measures import Measure
-from ..queries import Array, Labels, Queries, Task, vector
+from ..queries import Array, Labels, Queries, Task
 from ..schedules import Guard, Memory, Moment
-from .base import Into, MeasureObjective, Objective, Ranking, Scratch
+from .base import Into, MeasureObjective, Objective, Ranking, Scratch, Wanted, common_cutoff
 from .mixture import Mixture
 from .smoothing import label_hash
 
@@ -25,7 +26,7 @@ OPTIONS |= {"preference": ("mgda", "chebyshev", "sample"), "rate": ("epsilon",),
 VANISHED = 1e-12  # of the largest norm: a gradient that has nothing to say
 
 
-def min_norm(gram: npt.ArrayLike) -> Array:
+def min_norm(gram: ArrayLike) -> Array:
     """The point a of the simplex (a >= 0, sum a = 1) that minimises a' G a, for a Gram matrix G of any size.
 
     Lawson and Hanson's active sets (1974), on the normal equations of |V a|^2 + t (sum a - 1)^2, G = V'V, whose
@@ -230,9 +231,7 @@ class Pareto(Objective):
 
     @property
     def cutoff(self) -> int | None:
-        cutoffs = [part.cutoff for part in self._parts]
-        known = [cutoff for cutoff in cutoffs if cutoff is not None]
-        return max(known) if len(known) == len(cutoffs) else None
+        return common_cutoff(self._parts)
 
     @property
     def target(self) -> Measure | None:
@@ -261,10 +260,10 @@ class Pareto(Objective):
 
     def weights(
         self,
-        scores: npt.ArrayLike,
-        labels: npt.ArrayLike,
-        group: npt.ArrayLike,
-        weight: npt.ArrayLike | None = None,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        group: ArrayLike,
+        weight: ArrayLike | None = None,
         iteration: int = 0,
     ) -> list[float]:
         """The weights that ``gradients`` of the same arguments has; of sample, the shares of queries that drew each part."""
@@ -272,32 +271,15 @@ class Pareto(Objective):
         self.resolved(moment).differentiate(Queries.weighted(labels, group, weight), scores, iteration)
         return moment.weights[self]
 
-    def differentiate(
-        self,
-        queries: Queries,
-        scores: npt.ArrayLike,
-        iteration: int = 0,
-        threads: int | None = None,
-        *,
-        team: Team | None = None,
-        memory: Memory | None = None,
-        exact: bool = False,
-        dtype: npt.DTypeLike = np.float32,
-        bias: PairBias | None = None,
-    ) -> tuple[Any, Any]:
-        if bias is not None:
+    def answer(self, queries: Queries, values: Array, wanted: Wanted) -> tuple[Any, Any]:
+        if wanted.bias is not None:
             raise LambdaplugError(f"{self!r}: its parts' pairs cannot be weighed by positions one by one.")
         if self.moment is None or self.origin is None:
-            plan = self.resolved(Moment(iteration, memory))
-            return plan.differentiate(queries, scores, iteration, threads, team=team, exact=exact, dtype=dtype)
-        values = vector(scores, "scores")
+            plan = self.resolved(Moment(wanted.iteration, wanted.memory))
+            return plan.answer(queries, values, wanted._replace(memory=None))
         acting = [k for k, share in enumerate(self.preference) if share > 0.0]
-        found = {
-            k: self._parts[k].differentiate(
-                queries, values, iteration, threads, team=team, memory=memory, exact=exact, dtype=dtype
-            )
-            for k in acting
-        }
+        found = {k: self._parts[k].answer(queries, values, wanted) for k in acting}
+        dtype = wanted.dtype
         if self.method == "sample":
             drawn = self._drawn(queries, values)
             weights = self._summed(np.bincount(drawn, minlength=len(self._parts)).astype(np.float64))
@@ -309,7 +291,7 @@ class Pareto(Objective):
                 np.copyto(hessian, found[k][1], where=rows == k)
             return gradient, hessian
         gram = self._gram([found[k][0] for k in acting])
-        chosen = self._decided(acting, gram, self._values(queries, values, threads, team))
+        chosen = self._decided(acting, gram, self._values(queries, values, wanted.threads, wanted.team))
         self.moment.weights[self.origin] = chosen
         return _sum(chosen, found, 0, dtype), _sum(chosen, found, 1, dtype)
 

@@ -5,6 +5,7 @@ sample and the document, so that they are new in each round and the same whereve
 """
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,12 +55,37 @@ def admitted(measure: str | Measure, objective: str, others: tuple[type[Measure]
     )
 
 
-def check_hessian(hessian: object, usual: str) -> None:
-    if hessian not in (usual, "constant"):
-        raise LambdaplugError(f"hessian: expected {usual!r} or 'constant', got {hessian!r}.")
+class Sampled(ValueObjective):
+    """What both have."""
+
+    usual: ClassVar[str]  # its own hessian
+    samples: int
+    seed: int
+    hessian: str
+    normalize: str
+
+    def _begin(self, measure: Measure, labels: npt.ArrayLike | None, samples: int, seed: int) -> None:
+        self._set(measure=measure, labels=as_labels(labels), samples=integer(samples, "samples"))
+        self._set(seed=integer(seed, "seed", 0, 2**63 - 1))
+
+    def _shape(self, hessian: str, normalize: str | None) -> None:
+        if hessian not in (self.usual, "constant"):
+            raise LambdaplugError(f"hessian: expected {self.usual!r} or 'constant', got {hessian!r}.")
+        _, normalize = as_step("gradient" if hessian == "constant" else "newton", normalize, None)
+        self._set(hessian=hessian, normalize=normalize, std=normalize == "std", unit=hessian == "constant")
+
+    def _called(self, *own: tuple[str, Number, Number]) -> str:
+        """As it would be made: what is not as usual. ``own`` are (name, value, usual value)."""
+        said = [repr(str(self.measure))]
+        for name, value, usual in (*own, ("seed", self.seed, 0)):
+            said += [f"{name}={value!r}" if callable(value) else f"{name}={value:g}"] if value != usual else []
+        said += [f"hessian={self.hessian!r}"] if self.hessian != self.usual else []
+        said += [f"normalize={self.normalize!r}"] if self.normalize != ("std" if self.unit else "none") else []
+        said += [f"labels={self.labels!r}"] if self.labels is not None else []
+        return f"{type(self).__name__}({', '.join(said)})"
 
 
-class PLRank(ValueObjective):
+class PLRank(Sampled):
     """PL-Rank: climb the measure's mean over rankings drawn by the Plackett-Luce model of the scores.
 
     A ranking is drawn from the top, each next document with a probability in proportion to exp(score) among those left;
@@ -102,10 +128,7 @@ class PLRank(ValueObjective):
     True
     """
 
-    samples: int
-    seed: int
-    hessian: str
-    normalize: str
+    usual = "second"
 
     def __init__(
         self,
@@ -118,15 +141,11 @@ class PLRank(ValueObjective):
         labels: npt.ArrayLike | None = None,
     ) -> None:
         kind = admitted(measure, "PLRank", ())
-        check_hessian(hessian, "second")
-        _, normalize = as_step("gradient" if hessian == "constant" else "newton", normalize, None)
-        self._set(measure=kind, labels=as_labels(labels), samples=integer(samples, "samples"))
-        self._set(seed=integer(seed, "seed", 0, 2**63 - 1), hessian=hessian, normalize=normalize)
-        self._set(std=normalize == "std", unit=hessian == "constant")
+        self._shape(hessian, normalize)
+        self._begin(kind, labels, samples, seed)
 
     def __repr__(self) -> str:
-        said = [f"samples={self.samples}"] if self.samples != LANES else []
-        return _called(self, said, "second")
+        return self._called(("samples", self.samples, LANES))
 
     @property
     def cutoff(self) -> int | None:
@@ -171,7 +190,7 @@ def _batches(offsets: npt.NDArray[np.int64], task: Task) -> Iterator[tuple[int, 
         first = last
 
 
-class StochasticRank(ValueObjective):
+class StochasticRank(Sampled):
     """StochasticRank: climb the measure's mean over rankings by scores plus normal noise.
 
     With z = a + sigma e, e normal, a = s - sigma mu y, the derivative of the mean of M with respect to s_i is estimated
@@ -218,12 +237,9 @@ class StochasticRank(ValueObjective):
     array([ 0.1041, -0.1041], dtype=float32)
     """
 
+    usual = "gauss_newton"
     sigma: Number
-    samples: int
     mu: Number
-    seed: int
-    hessian: str
-    normalize: str
 
     def __init__(
         self,
@@ -238,8 +254,7 @@ class StochasticRank(ValueObjective):
         labels: npt.ArrayLike | None = None,
     ) -> None:
         kind = admitted(measure, "StochasticRank", tuple(CHAINS))
-        check_hessian(hessian, "gauss_newton")
-        _, normalize = as_step("gradient" if hessian == "constant" else "newton", normalize, None)
+        self._shape(hessian, normalize)
         for name, number in (("sigma", sigma), ("mu", mu)):
             if isinstance(number, OnPlateau):
                 raise LambdaplugError(
@@ -248,15 +263,11 @@ class StochasticRank(ValueObjective):
         sigma, mu = check(sigma, "sigma", "lp.cosine(1.0, 0.1, 200)"), check(mu, "mu", "lp.cosine(1.0, 0.1, 200)")
         if sigma == 0.0:
             raise LambdaplugError("sigma: expected a positive number or a schedule, got 0.")
-        self._set(measure=kind, labels=as_labels(labels), sigma=sigma, mu=mu, samples=integer(samples, "samples"))
-        self._set(seed=integer(seed, "seed", 0, 2**63 - 1), hessian=hessian, normalize=normalize)
-        self._set(std=normalize == "std", unit=hessian == "constant")
+        self._set(sigma=sigma, mu=mu)
+        self._begin(kind, labels, samples, seed)
 
     def __repr__(self) -> str:
-        said = []
-        for name, value, usual in (("sigma", self.sigma, 1.0), ("samples", self.samples, 1), ("mu", self.mu, 0.0)):
-            said += [f"{name}={value!r}" if callable(value) else f"{name}={value:g}"] if value != usual else []
-        return _called(self, said, "gauss_newton")
+        return self._called(("sigma", self.sigma, 1.0), ("samples", self.samples, 1), ("mu", self.mu, 0.0))
 
     @property
     def cutoff(self) -> int | None:
@@ -307,14 +318,3 @@ class StochasticRank(ValueObjective):
             lists = queries.offsets, first, last, orders[0]
             sums = coefficient / self.samples, gradient, hessian
             stochastic_rank_kernel()(centres, noisy[0], how, (gain, norm, discount, k), lists, room, sums)
-
-
-def _called(objective: PLRank | StochasticRank, said: list[str], usual: str) -> str:
-    """As it would be made: what is not as usual."""
-    said = [repr(str(objective.measure)), *said]
-    said += [f"seed={objective.seed}"] if objective.seed else []
-    said += [f"hessian={objective.hessian!r}"] if objective.hessian != usual else []
-    normalize = "std" if objective.unit else "none"
-    said += [f"normalize={objective.normalize!r}"] if objective.normalize != normalize else []
-    said += [f"labels={objective.labels!r}"] if objective.labels is not None else []
-    return f"{type(objective).__name__}({', '.join(said)})"

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from ..checking import is_number, not_negative, positive, shown
 from ..costs import RankNet
 from ..errors import LambdaplugError, LambdaplugWarning
-from ..kernels import PairBias, Team
+from ..kernels import PairBias
 from ..measures import Measure
 from ..queries import Array, Labels, Queries, Task, vector
 from ..rows import row_order
-from ..schedules import Memory, Moment
+from ..schedules import Moment
 from ..values import Value
-from .base import EMPTY, Into, Objective, Ranking, Scratch
+from .base import EMPTY, Into, Objective, Ranking, Scratch, Wanted
 from .lambdarank import LambdaRank
 
 __all__ = ["PositionBias", "Unbiased", "last_state"]
@@ -407,29 +407,14 @@ class Unbiased(Objective):
 
         return queries.memo(("propensities", self.position, self.propensities, self.clip, self.normalize), make)
 
-    def differentiate(
-        self,
-        queries: Queries,
-        scores: npt.ArrayLike,
-        iteration: int = 0,
-        threads: int | None = None,
-        *,
-        team: Team | None = None,
-        memory: Memory | None = None,
-        exact: bool = False,
-        dtype: npt.DTypeLike = np.float32,
-        bias: PairBias | None = None,
-    ) -> tuple[Any, Any]:
+    def answer(self, queries: Queries, values: Array, wanted: Wanted) -> tuple[Any, Any]:
         """As every objective's; a plan of a training also learns from what comes out."""
-        assert bias is None
-        plan = self.resolved(Moment(iteration, memory))
+        assert wanted.bias is None
+        plan = self.resolved(Moment(wanted.iteration, wanted.memory))
         positions, state = plan.positions(queries), plan.state
-        values = vector(scores, "scores")
 
         def inner(values: Array, bias: PairBias | None = None) -> tuple[Any, Any]:
-            return plan.objective.differentiate(
-                queries, values, iteration, threads, team=team, exact=exact, dtype=dtype, bias=bias
-            )
+            return plan.objective.answer(queries, values, wanted._replace(memory=None, bias=bias))
 
         weight = EMPTY if queries.query_weight is None else queries.query_weight
         plus, minus = np.zeros((2, len(positions)))
