@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, load, located, per_function, reducible
+from .compiling import REDUCE, compile_kernel, inlinable, load, located, per_function
 
 __all__ = ["POSITION_ROWS", "backward_kernel", "chunk_kernel", "position_kernel", "smooth_kernel"]
 
@@ -129,24 +129,6 @@ def smooth_kernel(smooth: Callable[..., float]) -> Callable[..., None]:
     return compile_kernel(kernel)
 
 
-@reducible
-def pulled(mine: Any, factor: float, span: Any, others: Any, on: Any, sums: Any) -> tuple[float, float]:
-    """The sums of a document's forces and their sizes, so far and with the documents of a span, to which theirs are added."""
-    exponential, slope = others
-    force_on, bend_on = on
-    force, bend = sums
-    e_i, w_i = mine[0] * factor, mine[1]
-    for j in range(span[0], span[1]):
-        e_j = load(exponential, j)
-        inverse = 1.0 / (e_i + e_j)
-        push = (e_i * inverse) * (e_j * inverse) * (w_i - load(slope, j))
-        force += push
-        bend += abs(push)
-        force_on[j] -= push
-        bend_on[j] += abs(push)
-    return force, bend
-
-
 @functools.cache
 def backward_kernel() -> Callable[..., None]:
     """``kernel(alpha, norm, (offsets, first, last, order), rows, ends, (coefficient, gradient, hessian))``.
@@ -167,14 +149,31 @@ def backward_kernel() -> Callable[..., None]:
             force_on, bend_on = rows[5, low : low + n], rows[6, low : low + n]
             force_on[:] = 0.0
             bend_on[:] = 0.0
-            others, on = (exponential, slope), (force_on, bend_on)
             end_of, head = ends[low : low + n], np.uint64(0)
             while head < n:
                 end, next_end, factor = reach(end_of, bridge, head)
                 for i in range(head, end):
-                    mine = load(exponential, i), load(slope, i)
-                    sums = pulled(mine, 1.0, (i + ONE, end), others, on, (0.0, 0.0))
-                    force, bend = pulled(mine, factor, (end, next_end), others, on, sums)
+                    e_i = load(exponential, i)
+                    w_i = load(slope, i)
+                    force = 0.0
+                    bend = 0.0
+                    for j in range(i + ONE, end):
+                        e_j = load(exponential, j)
+                        inverse = 1.0 / (e_i + e_j)
+                        push = (e_i * inverse) * (e_j * inverse) * (w_i - load(slope, j))
+                        force += push
+                        bend += abs(push)
+                        force_on[j] -= push
+                        bend_on[j] += abs(push)
+                    e_i *= factor
+                    for j in range(end, next_end):
+                        e_j = load(exponential, j)
+                        inverse = 1.0 / (e_i + e_j)
+                        push = (e_i * inverse) * (e_j * inverse) * (w_i - load(slope, j))
+                        force += push
+                        bend += abs(push)
+                        force_on[j] -= push
+                        bend_on[j] += abs(push)
                     force_on[i] += force
                     bend_on[i] += bend
                 head = end
