@@ -1,6 +1,5 @@
 """Whether scores are probabilities: what was predicted beside what was observed."""
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import plotting
 from ..checking import integer, positive
 from ..errors import LambdaplugError
 from ..queries import Array, vector
@@ -40,16 +40,15 @@ class Calibration:
 
     def plot(self, ax: Any = None) -> Any:
         """The reliability diagram: observed over predicted, with each bin's share of the rows. Returns Matplotlib's axes."""
-        if ax is None:
-            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
         share = self.counts / max(float(self.counts.sum()), 1e-300)
-        ax.bar(self.edges[:-1], share, np.diff(self.edges), align="edge", color="0.85", label="share of the rows")
-        ax.plot([0.0, 1.0], [0.0, 1.0], "--", color="0.5", label="perfect")
         filled = self.counts > 0
-        name = f"observed, ece {self.ece:.3f}"
-        ax.plot(self.predicted[filled], self.observed[filled], "o-", label=name)
-        ax.set(xlabel="predicted probability", ylabel="mean label", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
-        ax.legend(fontsize="small")
+        with plotting.drawing(ax) as ax:
+            ax.bar(self.edges[:-1], share, np.diff(self.edges), align="edge", color="0.85", label="share of the rows")
+            ax.plot([0.0, 1.0], [0.0, 1.0], "--", color="0.5", label="perfect")
+            ax.plot(self.predicted[filled], self.observed[filled], "o-", label="observed")
+            ax.set(xlabel="predicted probability", ylabel="mean label", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+            ax.set_title(f"Reliability: expected calibration error {self.ece:.3f}, log loss {self.logloss:.3f}")
+            plotting.legend(ax)
         return ax
 
 

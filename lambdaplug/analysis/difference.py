@@ -1,12 +1,12 @@
 """What changed from one objective to another: how their gradients differ, by query, by document, by pair."""
 
-import importlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import plotting
 from ..errors import LambdaplugError
 from ..objectives import LambdaRank, Mixture, Objective
 from ..objectives.builtin import BuiltIn
@@ -100,26 +100,32 @@ class Difference:
 
     def plot(self, axes: Any = None) -> Any:
         """Gradient against gradient, the queries' correlations, and the worst query's documents. Three Matplotlib axes."""
-        if axes is None:
-            axes = importlib.import_module("matplotlib.pyplot").subplots(1, 3, figsize=(13, 4))[1]
-        cloud, queries, documents = axes
-        scaled = self.gradient_b / self.scale if self.scale > 0 else self.gradient_b
-        cloud.plot(self.gradient_a, scaled, ".", markersize=2, alpha=0.5)
-        cloud.axline((0, 0), slope=1, color="0.5", linewidth=0.8)
-        cloud.set(
-            xlabel="gradient of a", ylabel="of b, divided by the scale", title=f"correlation {self.correlation:.3f}"
-        )
-        known = self.query_correlation[~np.isnan(self.query_correlation)]
-        queries.hist(known, bins=np.linspace(min(0.0, known.min(initial=0.0)), 1.0, 31))
-        queries.set(xlabel="correlation in a query", ylabel="queries", title=f"sign flips {self.flips:.1%}")
-        if self.worst >= 0:
-            rows = slice(*self.offsets[self.worst : self.worst + 2].tolist())
-            place = np.arange(rows.stop - rows.start)
-            documents.bar(place - 0.2, self.gradient_a[rows], 0.4, label="a")
-            documents.bar(place + 0.2, scaled[rows], 0.4, label="b, divided by the scale")
-            documents.legend(fontsize="small")
-        documents.set(xlabel="document", ylabel="gradient", title=f"query {self.worst}")
-        return axes
+        with plotting.drawing(axes, nrows=1, ncols=3, figsize=(13, 4.2)) as drawn:
+            cloud, queries, documents = drawn
+            scaled = self.gradient_b / self.scale if self.scale > 0 else self.gradient_b
+            cloud.plot(self.gradient_a, scaled, ".", markersize=2, alpha=0.5)
+            cloud.axline((0, 0), slope=1, color="0.5", linewidth=0.8)
+            cloud.set(xlabel="gradient of a", ylabel=f"gradient of b / {self.scale:.3g}, the scale")
+            cloud.set_title(f"All documents: correlation {self.correlation:.3f}, sign flips {self.flips:.1%}")
+            known = self.query_correlation[~np.isnan(self.query_correlation)]
+            queries.hist(known, bins=np.linspace(min(0.0, known.min(initial=0.0)), 1.0, 31))
+            queries.set(xlabel="correlation of a and b within a query", ylabel="number of queries")
+            queries.set_title(f"Each query: median correlation {np.median(known) if len(known) else np.nan:.3f}")
+            documents.set(xlabel="document of the query", ylabel="gradient")
+            if self.worst >= 0:
+                rows = slice(*self.offsets[self.worst : self.worst + 2].tolist())
+                place = np.arange(rows.stop - rows.start)
+                documents.bar(place - 0.2, self.gradient_a[rows], 0.4, label="a")
+                documents.bar(place + 0.2, scaled[rows], 0.4, label=f"b / {self.scale:.3g}")
+                share = self.query_share[self.worst]
+                documents.set_title(f"Query {self.worst}, which differs most: {share:.1%} of the difference")
+                plotting.legend(documents)
+            else:
+                documents.set_title("No query differs but in scale")
+            if axes is None:  # a figure of our own has room for the names
+                names = f"a = {plotting.shortened(self.a, 110)}\nb = {plotting.shortened(self.b, 110)}"
+                cloud.figure.suptitle(names, x=0.01, ha="left", fontsize="medium")
+        return drawn
 
 
 def explain_difference(

@@ -66,7 +66,8 @@ class Diagnostic(abc.ABC):
             raise LambdaplugError(f"scores: expected {expected[0]} rounds of {expected[1]} rows, got {rounds.shape}.")
         befores = [None, *rounds[:-1]]
         moments = [Moment(queries, *round) for round in zip(rounds, befores, numbers.tolist(), strict=True)]
-        return Curves(numbers, [self(moment) for moment in moments])
+        rows = [self(moment) for moment in moments]
+        return Curves(numbers, rows, units={name: self.unit for row in rows for name in row})
 
 
 @dataclass(frozen=True)

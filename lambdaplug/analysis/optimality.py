@@ -1,6 +1,5 @@
 """Is a model a local optimum of a measure? A Monte Carlo certificate (Donmez, Svore, Burges 2009, section 5)."""
 
-import importlib
 import math
 import time
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .. import plotting
 from ..checking import integer
 from ..errors import LambdaplugError
 from ..queries import Array
@@ -223,34 +223,34 @@ class Optimality:
 
         Returns Matplotlib's axes.
         """
-        if ax is None:
-            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
         x = self.curves.iterations
         low, high = self.curves["lowest"], self.curves["highest"]
-        ax.fill_between(x, low, high, color="0.9", label=f"all {self.directions} directions")
-        for name, values in self.curves.items():
-            if name.startswith("direction"):
-                ax.plot(x, values, ".-", label=name)
-        ax.axhline(self.value, color="0.4", linestyle=":", linewidth=1)
-        ax.set_xscale("symlog", linthresh=float(self.steps.min()))
-        ax.set_xlabel("step / norm of the leaf values")
-        ax.set_ylabel(self.measure)
-        ax.set_title(f"{self.measure}: {'local optimum' if self.optimum else 'no local optimum'}")
-        ax.legend(fontsize="small")
+        verdict = "a local optimum: no" if self.optimum else f"not a local optimum: {self.improving} of {self.directions}"
+        with plotting.drawing(ax) as ax:
+            ax.fill_between(x, low, high, color="0.85", label=f"all {self.directions} directions")
+            for name, values in self.curves.items():
+                if name.startswith("direction"):
+                    ax.plot(x, values, ".-", label=name)
+            ax.axhline(self.value, color="0.4", linestyle=":", linewidth=1, label="the model's value")
+            if self.rule == "significant":  # what the verdict asks of a curve
+                ax.plot(self.steps, self.value + self.detectable, "k--", linewidth=1, label="significant from about here")
+            ax.set_xscale("symlog", linthresh=float(self.steps.min()))
+            ax.set(xlabel="step / norm of the leaf values", ylabel=self.measure)
+            ax.set_title(f"{self.measure}: {verdict} random directions improve it{self._how}")
+            plotting.legend(ax)
         return ax
 
     def plot_weights(self, ax: Any = None, count: int = 4) -> Any:
         """The measure as single weights move, for those that change it most; returns Matplotlib's axes."""
-        if ax is None:
-            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
         x = np.append(self.single_steps, 0.0)
         order = np.argsort(x)
-        for row in np.argsort(-np.ptp(self.single.change, axis=1), kind="stable")[:count]:
-            values = self.single.value + np.append(self.single.change[row], 0.0)
-            ax.plot(x[order], values[order], ".-", label=f"leaf value {self.single_weights[row]}")
-        ax.set_xlabel("change / root mean square of the leaf values")
-        ax.set_ylabel(self.measure)
-        ax.legend(fontsize="small")
+        with plotting.drawing(ax) as ax:
+            for row in np.argsort(-np.ptp(self.single.change, axis=1), kind="stable")[:count]:
+                values = self.single.value + np.append(self.single.change[row], 0.0)
+                ax.plot(x[order], values[order], ".-", label=f"leaf value {self.single_weights[row]}")
+            ax.set(xlabel="change / root mean square of the leaf values", ylabel=self.measure)
+            ax.set_title(f"{self.measure} as single leaf values move: those that change it most")
+            plotting.legend(ax)
         return ax
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .. import plotting
 from ..analysis.landscape import progress_bar
 from ..checking import integer
 from ..comparison import aligned
@@ -148,18 +149,20 @@ class Front:
         """The first two measures with their intervals: dominated points hollow, the knee a star; returns Matplotlib's axes."""
         if len(self.measures) < 2:
             raise LambdaplugError(f"plot: expected a front of at least two measures, got {list(self.measures)}.")
-        if ax is None:
-            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
         (x, y), hollow = self.values[:, :2].T, self.dominated
         order = np.flatnonzero(~hollow)[np.argsort(x[~hollow], kind="stable")]
-        (drawn,) = ax.plot(x[order], y[order], label=label, color=color)
-        own = drawn.get_color()
         errors = [np.abs(self.intervals[:, k].T - self.values[:, k]) for k in (0, 1)]
-        ax.errorbar(x, y, xerr=errors[0], yerr=errors[1], fmt="none", ecolor=own, alpha=0.25)
-        ax.scatter(x, y, facecolors=["white" if one else own for one in hollow], edgecolors=own, zorder=3)
-        ax.scatter(x[self.knee], y[self.knee], marker="*", s=220, color=own, edgecolors="black", zorder=4)
-        ax.set_xlabel(self.measures[0])
-        ax.set_ylabel(self.measures[1])
+        names = ["front", "dominated", "knee"] if label is None else [label, f"{label}, dominated", f"{label}, knee"]
+        with plotting.drawing(ax) as ax:
+            (drawn,) = ax.plot(x[order], y[order], "o-", label=names[0], color=color)
+            own = drawn.get_color()
+            ax.errorbar(x, y, xerr=errors[0], yerr=errors[1], fmt="none", ecolor=own, alpha=0.25)
+            if hollow.any():
+                ax.plot(x[hollow], y[hollow], "o", mfc="white", color=own, label=names[1], zorder=3)
+            ax.plot(x[[self.knee]], y[[self.knee]], "*", ms=15, color=own, mec="black", label=names[2], zorder=4)
+            ax.set(xlabel=self.measures[0], ylabel=self.measures[1])
+            ax.set_title(f"What one measure costs in the other, with {self.level:.0%} intervals over queries")
+            plotting.legend(ax)
         return ax
 
     def __str__(self) -> str:

@@ -28,6 +28,7 @@ class Recorder(Follower):
         self.diagnostics = diagnostics
         self.every = every
         self._iterations: list[int] = []
+        self._units: dict[str, str] = {}
         self._rows: list[dict[str, float]] = []
         self._before: Array | None = None
         self._matrix: Any = None
@@ -35,7 +36,7 @@ class Recorder(Follower):
     @property
     def curves(self) -> Curves:
         """What was recorded so far: arrays by name, with a plot."""
-        return Curves(self._iterations, self._rows)
+        return Curves(self._iterations, self._rows, units=self._units)
 
     def plot(self, ax: Any = None, names: str | None = None) -> Any:
         """``curves.plot``."""
@@ -48,7 +49,12 @@ class Recorder(Follower):
             moment = Moment(self.queries, scores, self._before, rounds)
             host = host_of(model)
             row = reported(host.training(next(iter(host.boosters(model)))).moment)
-            self._rows.append(row | {name: value for ask in self.diagnostics for name, value in ask(moment).items()})
+            self._units |= {name: name.split()[0] for name in row}  # weights and measures
+            for ask in self.diagnostics:
+                found = ask(moment)
+                row |= found
+                self._units |= dict.fromkeys(found, ask.unit)
+            self._rows.append(row)
             self._iterations.append(rounds)
             self._before = scores
 

@@ -1,6 +1,5 @@
 """Clicks and where they were seen: the bias of display positions, learned beside the model or known."""
 
-import importlib
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -9,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .. import plotting
 from ..checking import is_number, not_negative, positive, shown
 from ..costs import RankNet
 from ..errors import LambdaplugError, LambdaplugWarning
@@ -114,17 +114,17 @@ class PositionBias(Value):
 
     def plot(self, ax: Any = None, truth: npt.ArrayLike | None = None) -> Any:
         """The propensities by position, and beside them the true ones where they are known. Returns Matplotlib's axes."""
-        if ax is None:
-            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
-        if truth is not None:
-            known = np.asarray(truth, float)
-            ax.plot(known / known[0], "k--", label="truth")
-        ax.plot(self.propensity, marker="o", markersize=3, label=self.method)
-        if self.method == "pairwise":
-            ax.plot(self.minus, marker="o", markersize=3, label="pairwise, t-")
-        ax.set_xlabel("position")
-        ax.set_ylabel("propensity, relative to the first position")
-        ax.legend(fontsize="small")
+        curves = {"additive": self.propensity} if self.method == "additive" else {"t+": self.plus, "t-": self.minus}
+        with plotting.drawing(ax) as ax:
+            if truth is not None:
+                known = np.asarray(truth, float)
+                ax.plot(known / known[0], "k--", label="truth")
+            for name, values in curves.items():
+                ax.plot(values, marker="o", markersize=3, label=name)
+            ax.set(xlabel="display position, 0 the top", ylabel="propensity relative to the first position")
+            ax.set_title(f"Position bias learned by the {self.method} method")
+            ax.xaxis.get_major_locator().set_params(integer=True)
+            plotting.legend(ax)
         return ax
 
 
