@@ -1,5 +1,7 @@
 """Whether scores are probabilities: what was predicted beside what was observed."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +19,26 @@ __all__ = ["Calibration", "calibration"]
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What :func:`calibration` found: one value per bin in each array, NaN where a bin has no rows."""
+    """What :func:`calibration` found: one value per bin in each array, NaN where a bin has no rows.
+
+    Attributes
+    ----------
+    edges : array
+        Of the bins, one more than there are.
+    predicted, observed : array
+        The mean predicted probability and the mean label.
+    counts : array
+        Rows, or their weights.
+    logloss : float
+        Of all rows.
+    ece : float
+        Expected calibration error: the mean of |predicted - observed| over rows.
+
+    Examples
+    --------
+    >>> calibration(labels=[0, 0, 1, 1], scores=[-2.0, -2.0, -2.0, 2.0], bins=2).observed.round(3)
+    array([0.333, 1.   ])
+    """
 
     edges: Array  # of the bins, one more than there are
     predicted: Array  # the mean predicted probability
@@ -62,8 +83,7 @@ def calibration(
 ) -> Calibration:
     """How well sigmoid(score) predicts the label, as after a training with :class:`lambdaplug.Calibrated`.
 
-    The expected calibration error is sum over bins of (rows in the bin/rows) |mean predicted - mean observed|: M. Naeini,
-    G. Cooper, M. Hauskrecht (2015), "Obtaining well calibrated probabilities using Bayesian binning", AAAI.
+    The expected calibration error is sum over bins of (rows in the bin/rows) |mean predicted - mean observed|.
 
     Parameters
     ----------
@@ -83,6 +103,12 @@ def calibration(
     Calibration
         Arrays ``edges``, ``predicted``, ``observed``, ``counts``, the numbers ``logloss`` and ``ece``, and ``plot()``.
 
+    References
+    ----------
+    M. Naeini, G. Cooper, M. Hauskrecht (2015), "Obtaining well calibrated probabilities using Bayesian binning", AAAI.
+
+    Examples
+    --------
     >>> found = calibration(labels=[0, 0, 1, 1], scores=[-2.0, -2.0, -2.0, 2.0], bins=2)
     >>> found.counts, round(found.ece, 3)
     (array([3., 1.]), 0.19)

@@ -1,5 +1,7 @@
 """Numbers over the rounds of a training, or another axis, by name: what every diagnostic returns."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -32,25 +32,20 @@ Measures: TypeAlias = str | Measure | Metric | Sequence[str | Measure | Metric]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Front:
-    """One point for each preference. See :func:`front`.
+    """What each preference reaches, one point per preference. See :func:`lambdaplug.front`.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
-    >>> data, valid = lp.data.cubic(queries=40, documents=8, features=5).split(0.5, 0.5)
-    >>> new, valid_new = data.X[:, 0] > 0, valid.X[:, 0] > 0
-    >>> parts = [lp.LambdaRank("ndcg"), lp.LambdaRank("map", labels=new)]
-    >>> found = lp.front(
-    ...     lambda r: lp.Pareto(parts, preference=r),
-    ...     [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]],
-    ...     data,
-    ...     valid,
-    ...     ["ndcg", lp.metric("map", labels=valid_new)],
-    ...     rounds=5,
-    ... )
-    >>> found.measures, found.values.shape
-    (('ndcg', 'map'), (3, 2))
-    >>> model = found.choose("ndcg", floor={"map": 0.5})
+    Attributes
+    ----------
+    measures : tuple of str
+        What was measured.
+    preferences : tuple
+        What was asked for.
+    boosters : tuple
+        The hosts' own, one per preference.
+    per_query : array
+        [point, measure, query]; NaN where a measure is undefined.
+    level : float
+        Of the intervals.
     """
 
     measures: tuple[str, ...]
@@ -255,6 +250,25 @@ def front(
     Front
         With ``.values``, ``.intervals``, ``.dominated``, ``.knee``, ``.frame()``, ``.plot()``, ``.hypervolume(reference)``,
         ``.choose(measure, floor={...})`` and the ``.boosters``; it prints.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> data, valid = lp.data.cubic(queries=40, documents=8, features=5).split(0.5, 0.5)
+    >>> new, valid_new = data.X[:, 0] > 0, valid.X[:, 0] > 0
+    >>> parts = [lp.LambdaRank("ndcg"), lp.LambdaRank("map", labels=new)]
+    >>> found = lp.front(
+    ...     lambda r: lp.Pareto(parts, preference=r),
+    ...     [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]],
+    ...     data,
+    ...     valid,
+    ...     ["ndcg", lp.metric("map", labels=valid_new)],
+    ...     rounds=5,
+    ...     progress=False,
+    ... )
+    >>> found.measures, found.values.shape
+    (('ndcg', 'map'), (3, 2))
+    >>> model = found.choose("ndcg", floor={"map": 0.5})
     """
     if host not in FITS:
         raise LambdaplugError(f"host: expected 'lightgbm' or 'xgboost', got {host!r}.")

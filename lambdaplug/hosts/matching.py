@@ -157,6 +157,18 @@ def match_table(
         With ``.values``, ``.p_values`` (each cell against training for the measure tested), ``.effective_pairs`` (pairs
         whose exchange changes the measure in the order reached, the mean over five moments of the training: few of them,
         little to learn from), ``.markdown()``, ``.frame()``, ``.plot()``; it prints.
+
+    References
+    ----------
+    P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR, section 7.3.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> train, test = lp.data.cubic(queries=40, documents=8, features=5).split(0.5, 0.5)
+    >>> table = lp.match_table(train, test, ["ndcg", "map"], rounds=3, progress=False, objective=lp.LambdaRank)
+    >>> table.measures, table.values.shape
+    (('ndcg', 'map'), (2, 2))
     """
     kinds = as_measures(measures)
     fit = {"lightgbm": _lightgbm, "xgboost": _xgboost}.get(host)

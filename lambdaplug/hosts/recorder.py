@@ -1,5 +1,7 @@
 """Diagnostics over the rounds of a live training: a callback for both hosts."""
 
+from __future__ import annotations
+
 import importlib
 from typing import Any
 
@@ -69,10 +71,37 @@ class Recorder(Follower):
 def record(X: Any, labels: npt.ArrayLike, group: npt.ArrayLike, *diagnostics: Diagnostic, every: int = 1) -> Recorder:
     """``callbacks=[recorder]`` in ``lgb.train`` or ``xgb.train``: asks diagnostics of the model as it grows.
 
-    ``X``, ``labels`` and ``group`` are the rows to look at, usually the training data; every so many rounds the model
-    predicts them. The weights of an ``lp.Pareto`` are recorded too. Afterwards ``recorder.curves`` has an array for each name, one value per recorded round, and a plot.
+    Every so many rounds the model predicts these rows. The weights of an ``lp.Pareto`` are recorded too.
 
-        recorder = lp.record(X, y, group, lp.analysis.TopLabels(3), lp.analysis.RankChanges(3), every=10)
+    Parameters
+    ----------
+    X : array-like or data frame
+        The rows to look at, usually the training data.
+    labels : array-like
+        One label per row.
+    group : array-like
+        The number of documents of each query, in order.
+    *diagnostics : Diagnostic
+        Of ``lp.analysis``: ``TopLabels``, ``RankChanges``, ``ForceByLabel``, ``Agreement``, ``EffectivePairs``, ``Measured``.
+    every : int
+        Ask after each so many rounds.
+
+    Returns
+    -------
+    Recorder
+        Afterwards ``recorder.curves`` has an array for each name, one value per recorded round; ``recorder.plot()`` draws them
+        over the iteration.
+
+    Examples
+    --------
+    >>> import lightgbm as lgb
+    >>> import lambdaplug as lp
+    >>> data = lp.data.cubic(queries=20, documents=8, features=5)
+    >>> recorder = lp.record(*data, lp.analysis.TopLabels(3), every=2)
+    >>> params = {"objective": lp.LambdaRank("ndcg"), "verbose": -1, "num_threads": 1}
+    >>> booster = lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), 4, callbacks=[recorder])
+    >>> recorder.curves.iterations
+    array([2, 4])
     """
     if not diagnostics or not all(isinstance(diagnostic, Diagnostic) for diagnostic in diagnostics):
         raise LambdaplugError("record: name at least one diagnostic, e.g. lp.analysis.TopLabels(3).")

@@ -1,5 +1,7 @@
 """Clicks and where they were seen: the bias of display positions, learned beside the model or known."""
 
+from __future__ import annotations
+
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -176,10 +178,10 @@ class State:
                 self.columns[k] = new
 
 
-_last: "weakref.WeakKeyDictionary[Unbiased, State]" = weakref.WeakKeyDictionary()
+_last: weakref.WeakKeyDictionary[Unbiased, State] = weakref.WeakKeyDictionary()
 
 
-def last_state(objective: "Unbiased") -> State | None:
+def last_state(objective: Unbiased) -> State | None:
     """Of the training that began last with this objective, or one equal to it."""
     return _last.get(objective)
 
@@ -209,11 +211,6 @@ class Unbiased(Objective):
     ``propensities``: known chances that a position is looked at. A pair is weighed by 1/propensity of its better document
     (inverse propensity weighting); nothing is learned, and ``method`` is not used.
 
-    Z. Hu, Y. Wang, Q. Peng, H. Li (2019), "Unbiased LambdaMART: an unbiased pairwise learning-to-rank algorithm", WWW.
-    T. Joachims, A. Swaminathan, T. Schnabel (2017), "Unbiased learning-to-rank with biased feedback", WSDM. On a real
-    engine's logs such corrections improved the prediction of clicks more surely than rankings: P. Hager et al. (2024),
-    "Unbiased learning to rank meets reality: lessons from Baidu's large-scale search dataset", SIGIR.
-
     Parameters
     ----------
     objective : Objective
@@ -238,10 +235,21 @@ class Unbiased(Objective):
         What an earlier training learned, ``lp.position_bias(booster)``: a training that continues that one's model
         (``init_model=``, ``xgb_model=``) goes on where it stopped. Default: begin anew, as LightGBM does.
 
+    Notes
+    -----
     What is learned belongs to the training and is no part of the model; ``lp.position_bias`` reads it afterwards.
     ``gradients`` learns nothing: it returns those of a first round. On a cluster, where sums over the workers would be
     needed, it is refused.
 
+    References
+    ----------
+    Z. Hu, Y. Wang, Q. Peng, H. Li (2019), "Unbiased LambdaMART: an unbiased pairwise learning-to-rank algorithm", WWW.
+    T. Joachims, A. Swaminathan, T. Schnabel (2017), "Unbiased learning-to-rank with biased feedback", WSDM. On a real
+    engine's logs such corrections improved the prediction of clicks more surely than rankings: P. Hager et al. (2024),
+    "Unbiased learning to rank meets reality: lessons from Baidu's large-scale search dataset", SIGIR.
+
+    Examples
+    --------
     >>> objective = Unbiased(LambdaRank("ndcg@10"), position="rows")
     >>> objective
     Unbiased(LambdaRank('ndcg@10'), position='rows')
@@ -368,7 +376,7 @@ class Unbiased(Objective):
 
         return queries.memo(("positions", self.position), make)
 
-    def resolved(self, moment: Moment) -> "Unbiased":
+    def resolved(self, moment: Moment) -> Unbiased:
         if self.state is not None:
             return self
         inner = self.objective.resolved(moment)
