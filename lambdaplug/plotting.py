@@ -43,7 +43,7 @@ STYLE: dict[str, Any] = {
 
 
 def pyplot() -> Any:
-    """Matplotlib's, or the word that it is needed."""
+    """Matplotlib's; an error says where it is missing."""
     try:
         return importlib.import_module("matplotlib.pyplot")
     except ImportError:

@@ -157,7 +157,7 @@ def xgboost(X, labels, group, scores=None):
 
 def catboost(X, labels, group, scores=None):
     """CatBoost has no single rounds, so that a contender is the second of a training; and takes no gradients, so that
-    RMSE stands for stored ones. It differentiates twice a round, for the tree and for its leaves: that stays in."""
+    RMSE stands for stored ones. It differentiates twice per round, for the tree and for its leaves: that stays in."""
     import catboost as cat
 
     data = cat.Pool(X, labels, group_id=np.repeat(np.arange(len(group)), group), baseline=scores)

@@ -4,7 +4,7 @@
     python recipes/production.py --data train.txt     # your own LETOR / SVMLight file with query ids
 
 For each host: one training that is left alone, and one in a process that is killed in the middle and started again. A
-training writes a line of JSON a round (journal.jsonl) and every few rounds a checkpoint. Started again, it goes on from
+training writes a line of JSON per round (journal.jsonl) and every few rounds a checkpoint. Started again, it goes on from
 the checkpoint: the callback tells the objective the true iteration, so that its schedule goes on too, and early stopping
 reads the best round so far from the journal. The two models are compared byte by byte, then loaded in a process that
 cannot import lambdaplug, and their scores compared.
@@ -61,7 +61,7 @@ def replace(path, write):
 
 
 class Journal:
-    """A line of JSON a round. What early stopping must know is in it, so that nothing is lost with the process."""
+    """A line of JSON per round. What early stopping must know is in it, so that nothing is lost with the process."""
 
     def __init__(self, path, rounds, options):
         lines = (

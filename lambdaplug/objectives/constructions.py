@@ -311,7 +311,7 @@ class DiscreteBounded(Construction):
 
     These are forces on single documents: a query's gradients do not sum to 0, a document weight multiplies its own force
     alone, and there is no pair cost, so ``cost`` and ``sigma`` do not enter. A force that does not depend on the scores
-    has no derivative; the hessian is our choice, the force itself: a Newton step is one unit of score. O(n^2) a query.
+    has no derivative; the hessian is our choice, the force itself: a Newton step is one unit of score. O(n^2) per query.
 
     Parameters
     ----------
