@@ -12,7 +12,7 @@ from typing import Any
 
 from .errors import LambdaplugError
 
-__all__ = ["COLOURS", "STYLE", "drawing", "legend", "pyplot", "shortened", "use"]
+__all__ = ["COLOURS", "STYLE", "drawing", "integers", "legend", "pyplot", "shortened", "use"]
 
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = COLOURS = (
     "#0072B2",
@@ -51,11 +51,14 @@ def pyplot() -> Any:
 
 
 @contextlib.contextmanager
-def drawing(ax: Any = None, **options: Any) -> Iterator[Any]:
-    """Axes to draw on in the style: the caller's, or those of a new figure, to whose ``subplots`` the options go."""
+def drawing(ax: Any = None, mosaic: str = "A", **options: Any) -> Iterator[Any]:
+    """Axes to draw on in the style: the caller's, or those of a new figure, laid out by ``plt.subplot_mosaic``."""
     plt = pyplot()
     with plt.rc_context(STYLE):
-        yield plt.subplots(**options)[1] if ax is None else ax
+        if ax is None:
+            made = list(plt.subplot_mosaic(mosaic, **options)[1].values())
+            ax = made if len(made) > 1 else made[0]
+        yield ax
 
 
 def use() -> Any:
@@ -64,6 +67,11 @@ def use() -> Any:
     plt = pyplot()
     plt.rcParams.update(STYLE)
     return plt
+
+
+def integers(axis: Any) -> None:
+    """Ticks of an axis that counts."""
+    axis.get_major_locator().set_params(integer=True)
 
 
 def legend(ax: Any, **options: Any) -> None:

@@ -4,6 +4,7 @@
     python recipes/benchmark.py --only objective,memory    # some sections
     python recipes/benchmark.py --markdown                 # all results as a Markdown table at the end
     python recipes/benchmark.py --only start --busy        # also two threads beside processes that keep cores busy
+    python recipes/benchmark.py --only objective --picture recipes/speed.svg    # the README's bars
 
 Machines are noisy: contenders take turns round by round, each keeps its fastest round, and ratios are printed. An
 objective's own time is that of a booster's round on one feature and two leaves, where the tree costs almost nothing,
@@ -28,7 +29,6 @@ from time import perf_counter, thread_time
 from typing import NamedTuple
 
 import lightgbm as lgb
-import matplotlib
 import numpy as np
 import pandas as pd
 import xgboost as xgb
@@ -37,10 +37,10 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from tqdm import tqdm
 
 import lambdaplug as lp
+from lambdaplug import plotting
 from lambdaplug.measures import registered
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+plt = plotting.use()
 
 SHARES = (0.55, 0.25, 0.13, 0.05, 0.02)  # of the labels 0..4, as judged web results have them
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -210,6 +210,9 @@ def race(contenders, repeats, title, of=min):
     return {name: of(rounds) for name, rounds in times.items()}
 
 
+BARS = {}  # for the picture: seconds of one gradient by work, then by whose objective
+
+
 # --- sections -----------------------------------------------------------------------------------------------------
 
 
@@ -247,6 +250,9 @@ def objective(size):
     results = []
     for threads, (work, host, peer, pairs, measure, goal) in itertools.product(THREADS, duels):
         mine = alone[threads, host if host != "CatBoost" else "LightGBM", measure]
+        if threads == 1:
+            BARS.setdefault(work, {}).setdefault("lambdaplug", mine)
+            BARS[work][host] = alone[1, host, peer, pairs]
         said = f"{work} / {host} {peer.partition(';')[0]}" + (", two threads" if threads > 1 else "")
         results.append(ratio(said, mine, alone[threads, host, peer, pairs], goal if threads == 1 else None))
     results += [*smoothed(size), *constructed(size), *parts(size)]
@@ -554,19 +560,40 @@ def machine():
 
 def plot(results, path):
     judged = {f"{name}: {r.work}": r for name, r in results[::-1] if r.verdict in ("met", "NOT MET")}
-    figure, axes = plt.subplots(1, 3, figsize=(20, 2 + 0.2 * max(len(judged), 20)), width_ratios=[1.3, 1, 1])
+    tall = 1 + 0.22 * max(len(judged), 5)
+    figure, axes = plt.subplots(3, 1, figsize=(8, tall + 7), height_ratios=[tall, 3.5, 3.5])
     shares = [max(result.value / float(result.goal), 0.01) for result in judged.values()]
-    axes[0].barh(list(judged), shares, color=["tab:green" if share <= 1 else "tab:red" for share in shares])
+    axes[0].barh(list(judged), shares, color=[plotting.GREEN if share <= 1 else plotting.ORANGE for share in shares])
     axes[0].axvline(1.0, color="black", linewidth=1)
-    axes[0].set(title="value / goal: met up to 1", xscale="log")
+    axes[0].set(xlabel="value / goal", ylabel="section: what was measured", xscale="log")
+    axes[0].set_title("Goals: green is met, up to 1")
     axes[0].tick_params(axis="y", labelsize=7)
-    axes[1].set(title="a query's gradient, one thread", xlabel="documents in the query", ylabel="seconds")
-    axes[2].set(title="a gradient, queries of 100 documents, one thread", xlabel="rows", ylabel="seconds")
+    axes[1].set(xlabel="documents in the query", ylabel="seconds")
+    axes[1].set_title("One query's gradient, one thread")
+    axes[2].set(xlabel="rows", ylabel="seconds")
+    axes[2].set_title("One gradient, queries of 100 documents, one thread")
     for panel, label, x, time in CURVES:
         axes[1 + panel].loglog(x, time, "o-", label=label)
-        axes[1 + panel].legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
+        plotting.legend(axes[1 + panel])
+    figure.savefig(path)
+
+
+def picture(size, path):
+    """The README's: milliseconds of one gradient, lambdaplug's beside the boosters' own."""
+    colours = dict(zip(("lambdaplug", *HOSTS), plotting.COLOURS, strict=False))
+    rows = [(work, who, 1e3 * time) for work, times in BARS.items() for who, time in times.items()]
+    figure, axis = plt.subplots(figsize=(8, 1.2 + 0.27 * len(rows)))
+    for place, (_, who, time) in enumerate(rows):
+        axis.barh(place, time, color=colours[who], label="_" * (who in [row[1] for row in rows[:place]]) + who)
+        axis.text(time, place, f" {time:.3g} ms", va="center")
+    axis.set_yticks(range(len(rows)), [work if who == "lambdaplug" else "" for work, who, _ in rows])
+    axis.set(xlabel="milliseconds of one thread", ylabel="gradient")
+    axis.set_title(f"One gradient of {size['queries']:,} queries of {size['documents']} documents")
+    axis.margins(x=0.12)
+    axis.invert_yaxis()
+    axis.grid(False)
+    plotting.legend(axis)
+    figure.savefig(path)
 
 
 def main():
@@ -579,6 +606,7 @@ def main():
     parser.add_argument("--busy", action="store_true", help="also measure threads on a busy machine")
     parser.add_argument("--markdown", action="store_true", help="at the end, all results as a Markdown table")
     parser.add_argument("--plot", default="benchmark.png", help="where the figure goes")
+    parser.add_argument("--picture", help="where a small picture of the section 'objective' goes")
     parser.add_argument("--peak-memory", nargs=4, help=argparse.SUPPRESS)  # a process of the section on memory
     options = parser.parse_args()
     if options.peak_memory:
@@ -608,6 +636,8 @@ def main():
     print(f"\n{verdicts.count('met')} goals met, {verdicts.count('NOT MET')} not met", end="")
     print("; --quick is too small to judge them" if options.quick else "")
     plot(results, options.plot)
+    if options.picture:
+        picture(size, options.picture)
 
 
 if __name__ == "__main__":

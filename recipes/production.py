@@ -198,13 +198,12 @@ def main():
         TRAIN[options.train[0]](Path(options.train[1]), train, valid, options)
         return
 
-    import matplotlib
     import pandas as pd
     from tqdm import tqdm
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from lambdaplug import plotting
 
+    axis = plotting.use().subplots()[1]
     with tempfile.TemporaryDirectory() as name:
         root, rows, curves = Path(name), {}, {}
         for host, model in tqdm(MODELS.items(), desc="training", disable=None):
@@ -245,12 +244,12 @@ def main():
     print(pd.DataFrame(rows).to_string())
 
     for (host, curve), row in zip(curves.items(), rows.values(), strict=True):
-        (line,) = plt.plot(curve["iteration"] + 1, curve[METRIC], label=host)
-        plt.axvline(row["killed after round"], color=line.get_color(), linestyle=":", label=f"{host}: kill -9")
-    plt.xlabel("round")
-    plt.ylabel(f"validation {METRIC}")
-    plt.legend()
-    plt.savefig(options.plot, dpi=120)
+        (line,) = axis.plot(curve["iteration"] + 1, curve[METRIC], label=host)
+        axis.axvline(row["killed after round"], color=line.get_color(), linestyle=":", label=f"{host}: kill -9")
+    axis.set(xlabel="iteration", ylabel=f"validation {METRIC}")
+    axis.set_title("Killed, resumed, and the same model")
+    plotting.legend(axis)
+    axis.figure.savefig(options.plot)
     if not all(value for row in rows.values() for name, value in row.items() if name.startswith("same")):
         sys.exit("the resumed training did not give the model of the one left alone")
 

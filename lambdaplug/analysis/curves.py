@@ -65,7 +65,7 @@ class Curves(dict[str, Array]):
                 ax.barh(list(chosen), [values[0] for values in chosen.values()])
                 ax.invert_yaxis()  # the first name on top
                 ax.set(xlabel=unit, ylabel="name")
-                ax.set_title(f"{self.over} {self.iterations[0]:g}".capitalize())
+                ax.set_title(f"{unit} at {self.over} {self.iterations[0]:g}".capitalize())
                 return ax
             for name, values in chosen.items():
                 ax.plot(self.iterations, values, label=name)

@@ -143,18 +143,20 @@ class Difference:
 
     def plot(self, axes: Any = None) -> Any:
         """Gradient against gradient, the queries' correlations, and the worst query's documents. Three Matplotlib axes."""
-        with plotting.drawing(axes, nrows=1, ncols=3, figsize=(13, 4.2)) as drawn:
+        with plotting.drawing(axes, "AB;CC", figsize=(8.0, 7.0)) as drawn:
             cloud, queries, documents = drawn
             scaled = self.gradient_b / self.scale if self.scale > 0 else self.gradient_b
             cloud.plot(self.gradient_a, scaled, ".", markersize=2, alpha=0.5)
             cloud.axline((0, 0), slope=1, color="0.5", linewidth=0.8)
             cloud.set(xlabel="gradient of a", ylabel=f"gradient of b / {self.scale:.3g}, the scale")
-            cloud.set_title(f"All documents: correlation {self.correlation:.3f}, sign flips {self.flips:.1%}")
+            cloud.set_title(f"All documents:\ncorrelation {self.correlation:.3f}, sign flips {self.flips:.1%}")
             known = self.query_correlation[~np.isnan(self.query_correlation)]
             queries.hist(known, bins=np.linspace(min(0.0, known.min(initial=0.0)), 1.0, 31))
             queries.set(xlabel="correlation of a and b within a query", ylabel="number of queries")
-            queries.set_title(f"Each query: median correlation {np.median(known) if len(known) else np.nan:.3f}")
+            plotting.integers(queries.yaxis)
+            queries.set_title(f"Each query:\nmedian correlation {np.median(known) if len(known) else np.nan:.3f}")
             documents.set(xlabel="document of the query", ylabel="gradient")
+            plotting.integers(documents.xaxis)
             if self.worst >= 0:
                 rows = slice(*self.offsets[self.worst : self.worst + 2].tolist())
                 place = np.arange(rows.stop - rows.start)
@@ -166,7 +168,7 @@ class Difference:
             else:
                 documents.set_title("No query differs but in scale")
             if axes is None:  # a figure of our own has room for the names
-                names = f"a = {plotting.shortened(self.a, 110)}\nb = {plotting.shortened(self.b, 110)}"
+                names = f"a = {plotting.shortened(self.a, 100)}\nb = {plotting.shortened(self.b, 100)}"
                 cloud.figure.suptitle(names, x=0.01, ha="left", fontsize="medium")
         return drawn
 

@@ -258,22 +258,21 @@ class Optimality:
         """
         x = self.curves.iterations
         low, high = self.curves["lowest"], self.curves["highest"]
-        verdict = (
-            "a local optimum: no" if self.optimum else f"not a local optimum: {self.improving} of {self.directions}"
-        )
+        many = f"of {self.directions} random directions"
+        found = f"none {many} improves" if self.optimum else f"{self.improving} {many} improve"
+        verdict = f"{'a' if self.optimum else 'not a'} local optimum,\n{found} it{self._how}"
         with plotting.drawing(ax) as ax:
-            ax.fill_between(x, low, high, color="0.85", label=f"all {self.directions} directions")
+            ax.fill_between(x, low, high, color="0.85", label=f"all {self.directions} directions, forward")
             for name, values in self.curves.items():
                 if name.startswith("direction"):
                     ax.plot(x, values, ".-", label=name)
             ax.axhline(self.value, color="0.4", linestyle=":", linewidth=1, label="the model's value")
             if self.rule == "significant":  # what the verdict asks of a curve
-                ax.plot(
-                    self.steps, self.value + self.detectable, "k--", linewidth=1, label="significant from about here"
-                )
+                bound = np.concatenate([self.detectable[::-1], [0.0], self.detectable])
+                ax.plot(x, self.value + bound, "k--", linewidth=1, label="significant from about here")
             ax.set_xscale("symlog", linthresh=float(self.steps.min()))
             ax.set(xlabel="step / norm of the leaf values", ylabel=self.measure)
-            ax.set_title(f"{self.measure}: {verdict} random directions improve it{self._how}")
+            ax.set_title(f"{self.measure} {self.value:.4f}: {verdict}")
             plotting.legend(ax)
         return ax
 

@@ -100,11 +100,11 @@ class MatchTable:
         count = len(self.measures)
         behind = np.nanmax(self.values, axis=0) - self.values
         with plotting.drawing(ax, figsize=(max(8.0, 1.2 * count), max(3.6, 1.4 + 0.5 * count))) as ax:
-            ax.imshow(behind, cmap="Blues_r", vmax=2.0 * max(float(np.nanmax(behind)), 1e-12), aspect="auto")
+            ax.imshow(behind, cmap="Blues_r", vmax=max(float(np.nanmax(behind)), 1e-12), aspect="auto")
             for row, column in np.ndindex(count, count):
                 text = f"{self.values[row, column]:.4f}" + "†" * int(self.differs[row, column])
                 weight = "bold" if row == column else "normal"
-                white = behind[row, column] < 0.5 * np.nanmax(behind)  # on the darker cells
+                white = behind[row, column] < 0.45 * np.nanmax(behind)  # on the darker cells
                 ax.text(column, row, text, ha="center", va="center", weight=weight, color="white" if white else "black")
             ax.grid(False)
             turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if count > 5 else {}

@@ -125,7 +125,7 @@ class PositionBias(Value):
                 ax.plot(values, marker="o", markersize=3, label=name)
             ax.set(xlabel="display position, 0 the top", ylabel="propensity relative to the first position")
             ax.set_title(f"Position bias learned by the {self.method} method")
-            ax.xaxis.get_major_locator().set_params(integer=True)
+            plotting.integers(ax.xaxis)
             plotting.legend(ax)
         return ax
 
