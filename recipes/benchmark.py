@@ -4,7 +4,7 @@
     python recipes/benchmark.py --only objective,memory    # some sections
     python recipes/benchmark.py --markdown                 # all results as a Markdown table at the end
     python recipes/benchmark.py --only start --busy        # also two threads beside processes that keep cores busy
-    python recipes/benchmark.py --only objective --picture recipes/speed.svg    # the README's bars
+    python recipes/benchmark.py --picture recipes/speed.svg --table recipes/guide/performance.md    # the README's bars
 
 Machines are noisy: contenders take turns round by round, each keeps its fastest round, and ratios are printed. An
 objective's own time is that of a booster's round on one feature and two leaves, where the tree costs almost nothing,
@@ -19,6 +19,7 @@ import itertools
 import os
 import pickle
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -210,9 +211,6 @@ def race(contenders, repeats, title, of=min):
     return {name: of(rounds) for name, rounds in times.items()}
 
 
-BARS = {}  # for the picture: seconds of one gradient by work, then by whose objective
-
-
 # --- sections -----------------------------------------------------------------------------------------------------
 
 
@@ -250,9 +248,6 @@ def objective(size):
     results = []
     for threads, (work, host, peer, pairs, measure, goal) in itertools.product(THREADS, duels):
         mine = alone[threads, host if host != "CatBoost" else "LightGBM", measure]
-        if threads == 1:
-            BARS.setdefault(work, {}).setdefault("lambdaplug", mine)
-            BARS[work][host] = alone[1, host, peer, pairs]
         said = f"{work} / {host} {peer.partition(';')[0]}" + (", two threads" if threads > 1 else "")
         results.append(ratio(said, mine, alone[threads, host, peer, pairs], goal if threads == 1 else None))
     results += [*smoothed(size), *constructed(size), *parts(size)]
@@ -561,11 +556,14 @@ def machine():
 def plot(results, path):
     judged = {f"{name}: {r.work}": r for name, r in results[::-1] if r.verdict in ("met", "NOT MET")}
     tall = 1 + 0.22 * max(len(judged), 5)
-    figure, axes = plt.subplots(3, 1, figsize=(8, tall + 7), height_ratios=[tall, 3.5, 3.5])
+    figure = plt.figure(figsize=(8, tall + 7))
+    axes = [
+        part.subplots() for part in figure.subfigures(3, 1, height_ratios=[tall, 3.5, 3.5])
+    ]  # each as wide as it can
     shares = [max(result.value / float(result.goal), 0.01) for result in judged.values()]
     axes[0].barh(list(judged), shares, color=[plotting.GREEN if share <= 1 else plotting.ORANGE for share in shares])
     axes[0].axvline(1.0, color="black", linewidth=1)
-    axes[0].set(xlabel="value / goal", ylabel="section: what was measured", xscale="log")
+    axes[0].set(xlabel="value / goal", ylabel="measured", xscale="log")
     axes[0].set_title("Goals: green is met, up to 1")
     axes[0].tick_params(axis="y", labelsize=7)
     axes[1].set(xlabel="documents in the query", ylabel="seconds")
@@ -574,26 +572,37 @@ def plot(results, path):
     axes[2].set_title("One gradient, queries of 100 documents, one thread")
     for panel, label, x, time in CURVES:
         axes[1 + panel].loglog(x, time, "o-", label=label)
+        axes[1 + panel].xaxis.set_minor_formatter("")
         plotting.legend(axes[1 + panel])
     figure.savefig(path)
 
 
-def picture(size, path):
-    """The README's: milliseconds of one gradient, lambdaplug's beside the boosters' own."""
+def picture(lines, path):
+    """The README's: milliseconds of one gradient, lambdaplug's beside the boosters' own; of lines (work, measured)."""
+    bars = {}
+    for work, measured in lines:
+        if found := re.fullmatch(r"(.+) / (LightGBM|XGBoost|CatBoost) [^ ,]+", work):
+            mine, theirs = map(float, re.findall(r"[\d.]+", measured))
+            bars.setdefault(found[1], {}).setdefault("lambdaplug", mine)
+            bars[found[1]][found[2]] = theirs
     colours = dict(zip(("lambdaplug", *HOSTS), plotting.COLOURS, strict=False))
-    rows = [(work, who, 1e3 * time) for work, times in BARS.items() for who, time in times.items()]
-    figure, axis = plt.subplots(figsize=(8, 1.2 + 0.27 * len(rows)))
-    for place, (_, who, time) in enumerate(rows):
-        axis.barh(place, time, color=colours[who], label="_" * (who in [row[1] for row in rows[:place]]) + who)
-        axis.text(time, place, f" {time:.3g} ms", va="center")
-    axis.set_yticks(range(len(rows)), [work if who == "lambdaplug" else "" for work, who, _ in rows])
-    axis.set(xlabel="milliseconds of one thread", ylabel="gradient")
-    axis.set_title(f"One gradient of {size['queries']:,} queries of {size['documents']} documents")
-    axis.margins(x=0.12)
+    figure, axis = plt.subplots(figsize=(8, 4))
+    place, ticks = 0.0, {}
+    for work in ("whole-list NDCG", "NDCG@30 pairs", "whole-list MAP", "lp.objective('map')"):
+        ticks[place + 0.5 * (len(bars[work]) - 1)] = work
+        for who, time in bars[work].items():
+            axis.barh(place, time, color=colours[who], height=0.85, label=who if work == "whole-list NDCG" else None)
+            axis.text(time, place, f" {time:.3g} ms", va="center")
+            place += 1.0
+        place += 0.6
+    axis.set_yticks(list(ticks), list(ticks.values()))
+    axis.set(xlabel="milliseconds of one thread", ylabel="gradient of")
+    axis.set_title("One gradient: 2,000 queries of 120 documents")
+    axis.margins(x=0.15)
     axis.invert_yaxis()
     axis.grid(False)
     plotting.legend(axis)
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)  # the same figures, the same file
 
 
 def main():
@@ -607,11 +616,18 @@ def main():
     parser.add_argument("--markdown", action="store_true", help="at the end, all results as a Markdown table")
     parser.add_argument("--plot", default="benchmark.png", help="where the figure goes")
     parser.add_argument("--picture", help="where a small picture of the section 'objective' goes")
+    parser.add_argument(
+        "--table", help="draw the picture from a page with the table of --markdown, and measure nothing"
+    )
     parser.add_argument("--peak-memory", nargs=4, help=argparse.SUPPRESS)  # a process of the section on memory
     options = parser.parse_args()
     if options.peak_memory:
         host, measure, queries, documents = options.peak_memory
         print(peak_memory(host, measure, int(queries), int(documents)))
+        return
+    if options.table:
+        rows = [line.split(" | ") for line in Path(options.table).read_text().splitlines()]
+        picture([(row[1], row[2]) for row in rows if row[0] == "| objective"], options.picture)
         return
     chosen = options.only.split(",")
     if unknown := set(chosen) - set(SECTIONS):
@@ -637,7 +653,7 @@ def main():
     print("; --quick is too small to judge them" if options.quick else "")
     plot(results, options.plot)
     if options.picture:
-        picture(size, options.picture)
+        picture([(one.work, one.measured) for name, one in results if name == "objective"], options.picture)
 
 
 if __name__ == "__main__":
