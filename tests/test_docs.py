@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -208,3 +209,26 @@ def test_the_bars_of_speed_are_those_of_the_table():
     shown = re.findall(r"> ?([\d.]+) ms<", (ROOT / "recipes/speed.svg").read_text(encoding="utf-8"))
     assert len(shown) == 10
     assert set(shown) <= measured
+
+
+NOTEBOOKS = sorted((ROOT / "recipes/notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run_and_are_small(path, capsys):
+    assert path.stat().st_size < 80_000
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    matplotlib.use("Agg")
+    space = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), space)
+    matplotlib.pyplot.close("all")
+    kept = [text for cell in cells for one in cell.get("outputs", []) for text in one.get("text", [])]
+    assert len(capsys.readouterr().out.splitlines()) == len("".join(kept).splitlines()) > 1
+
+
+def test_there_are_three_notebooks_and_the_recipes_page_names_them():
+    page = (ROOT / "recipes/README.md").read_text(encoding="utf-8")
+    assert [path.stem for path in NOTEBOOKS] == ["clicks", "migrate", "trade_off"]
+    assert all(f"](notebooks/{path.name})" in page for path in NOTEBOOKS)
