@@ -73,7 +73,6 @@ def main():
         front.plot(axes, label=name)
     axes.set(xlabel="NDCG@10 of relevance", ylabel="NDCG@10 of price")
     axes.set_title("What one goal costs in the other, with 95 % intervals; star: the knee", loc="left", fontsize=10)
-    axes.legend()
     axes.figure.savefig(options.plot, dpi=120)
 
     floor = KEPT * min(front.values[:, 0].max() for front in fronts.values())
