@@ -144,6 +144,7 @@ def pictures():
         "Optimality.plot": report.plot,
         "Optimality.plot_weights": report.plot_weights,
         "PositionBias.plot": lambda: PositionBias("pairwise", [[1, 0.5, 0.3], [1, 0.8, 0.7]]).plot(truth=[1, 0.6, 0.3]),
+        "PropensityCurve.plot": lp.analysis.PropensityCurve([1, 0.5], [1, 0.4], [1, 0.6], 0.95).plot,
         "Recorder.plot": recorder.plot,
     }
 

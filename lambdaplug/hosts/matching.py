@@ -1,5 +1,7 @@
 """Which measure to train for: every measure trained for, every one tested (Donmez, Svore, Burges 2009, section 7.3)."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -116,7 +116,8 @@ class PositionBias(Value):
 
     def plot(self, ax: Any = None, truth: npt.ArrayLike | None = None) -> Any:
         """The propensities by position, and beside them the true ones where they are known. Returns Matplotlib's axes."""
-        curves = {"additive": self.propensity} if self.method == "additive" else {"t+": self.plus, "t-": self.minus}
+        both = {"t+": self.plus, "t-": self.minus}
+        curves = both if self.method == "pairwise" else {self.method: self.propensity}
         with plotting.drawing(ax) as ax:
             if truth is not None:
                 known = np.asarray(truth, float)
@@ -124,7 +125,7 @@ class PositionBias(Value):
             for name, values in curves.items():
                 ax.plot(values, marker="o", markersize=3, label=name)
             ax.set(xlabel="display position, 0 the top", ylabel="propensity relative to the first position")
-            ax.set_title(f"Position bias learned by the {self.method} method")
+            ax.set_title(f"How likely a position is looked at ({self.method})")
             plotting.integers(ax.xaxis)
             plotting.legend(ax)
         return ax
