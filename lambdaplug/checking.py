@@ -54,7 +54,7 @@ def not_negative(value: Any, name: str, purpose: str = "") -> float:
 
 
 def import_pandas() -> Any:
-    """pandas, or the word that it is needed."""
+    """pandas; an error says where it is missing."""
     try:
         import pandas
     except ImportError:

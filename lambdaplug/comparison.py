@@ -1,5 +1,7 @@
 """Compare rankings query by query: ``compare`` two or more systems, ``leaderboard`` for the table papers print."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, overload
@@ -157,18 +159,55 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
 ) -> Comparison | Comparisons:
     """System b against system a by one measure, query by query: is the difference more than chance?
 
-    The paired t-test asks whether the mean of the per-query differences is 0, and gives the interval. The
-    randomisation test asks how often random signs of these differences give a mean as large: every pattern of signs
-    is tried where up to 16 queries differ, else ``draws`` random ones, p = (1 + as large) / (1 + draws). Queries where
-    the measure is undefined are left out. ``empty``, ``ties`` and ``convention`` are those of ``lp.evaluate``.
+    The paired t-test asks whether the mean of the per-query differences is 0, and gives the interval. The randomisation test
+    asks how often random signs of these differences give a mean as large: every pattern of signs is tried where up to 16
+    queries differ, else ``draws`` random ones, p = (1 + as large) / (1 + draws). Queries where the measure is undefined are
+    left out.
 
-    With ``scores_b`` a dict of several systems, each is compared with the baseline ``scores_a``, and Holm's correction
-    keeps the chance of any false alarm among them: ``compare(...)["my system"].p_t_holm``. ``names`` are what is
-    printed for a and b (of several systems, for the baseline).
+    Parameters
+    ----------
+    measure : str or Measure
+        By which systems are compared.
+    labels : array-like
+        One label per row.
+    group : array-like
+        The number of documents of each query, in order.
+    scores_a : array-like
+        System a's, one per row: the baseline.
+    scores_b : array-like or mapping
+        System b's; or several systems' by name, each compared with a, with Holm's correction, which keeps the chance of any
+        false alarm among them.
+    names : sequence of str, optional
+        What is printed for a and b (of several systems, for the baseline).
+    empty : 'skip', 0 or 1
+        What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
+        in LightGBM and XGBoost.
+    ties : 'stable', 'worst', 'best' or 'expected'
+        How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.
+    convention : 'letor', optional
+        As :func:`lambdaplug.evaluate`.
+    level : float
+        Of the confidence interval.
+    draws : int
+        Random patterns of signs.
+    seed : int
+        Of these draws.
+    weight : array-like, optional
+        One number >= 0 per query: means are weighted; the t-test has the standard error of a weighted mean,
+        sqrt(n/(n - 1) sum w^2 (d - mean)^2)/sum w, and the randomisation test turns the signs of w d.
 
-    With ``weight``, one number >= 0 per query, means are weighted; the t-test has the standard error of a weighted mean,
-    sqrt(n/(n - 1) sum w^2 (d - mean)^2)/sum w, and the randomisation test turns the signs of w d.
+    Returns
+    -------
+    Comparison or Comparisons
+        Of several systems a dict by name: ``compare(...)["my system"].p_t_holm``.
 
+    References
+    ----------
+    M. Smucker, J. Allan, B. Carterette (2007), "A comparison of statistical significance tests for information retrieval
+    evaluation", CIKM.
+
+    Examples
+    --------
     >>> print(compare("mrr", [1, 0, 0, 1, 1, 0], [2, 2, 2], [1, 2, 2, 1, 1, 2], [2, 1, 1, 2, 1, 2]))
     mrr over 3 queries
       a         0.5000
@@ -380,12 +419,43 @@ def leaderboard(
     seed: int = 0,
     weight: npt.ArrayLike | None = None,
 ) -> Leaderboard:
-    """Systems by measures, the table papers print; ``.text``, ``.markdown()`` and ``.frame()`` show it.
+    """Systems by measures, the table papers print, with the best marked and which differ significantly.
 
-    ``baseline`` names the system that the others are compared with; without one, each measure's best. † marks those
-    that differ significantly, by the paired ``test`` (``"t"`` or ``"randomization"``) with Holm's correction over the
-    systems of a column. ``empty``, ``ties`` and ``convention`` are those of ``lp.evaluate``, ``weight`` that of ``lp.compare``.
+    Parameters
+    ----------
+    systems : mapping
+        Scores by the system's name, one score per row.
+    measures : str, Measure or a sequence of them
+        The columns.
+    labels : array-like
+        One label per row.
+    group : array-like
+        The number of documents of each query, in order.
+    baseline : str, optional
+        The system that the others are compared with; default each measure's best.
+    test : 't' or 'randomization'
+        The paired test, with Holm's correction over the systems of a column.
+    level : float
+        A difference is significant where p < 1 - level.
+    empty : 'skip', 0 or 1
+        What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
+        in LightGBM and XGBoost.
+    ties : 'stable', 'worst', 'best' or 'expected'
+        How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.
+    convention : 'letor', optional
+        As :func:`lambdaplug.evaluate`.
+    draws, seed : int
+        Of the randomisation test.
+    weight : array-like, optional
+        One number >= 0 per query, as :func:`compare`.
 
+    Returns
+    -------
+    Leaderboard
+        It prints; ``.text``, ``.markdown()`` and ``.frame()`` show it.
+
+    Examples
+    --------
     >>> scores = {"old": [1, 2, 2, 1], "new": [2, 1, 2, 1]}
     >>> print(leaderboard(scores, ["mrr", "p@1"], [1, 0, 1, 0], [2, 2], baseline="old"))
             mrr       p@1

@@ -53,10 +53,21 @@ class Cost:
 class RankNet(Cost):
     """Cross entropy of the pair: C = log(1 + exp(-o)), so rho = 1/(1 + exp(o)), force rho, hessian rho (1 - rho).
 
-    With ``distance`` d, LightGBM's and XGBoost's (0.01 there): |delta| is divided by d + |s_i - s_j|, unless all scores
-    of the query are equal. Pairs that are close together count more. With noise (see :class:`LambdaRank`) it is the
-    distance of the noisy scores, whose order the delta belongs to.
+    Here o = sigma (s_i - s_j) is the score margin of the better document over the worse.
 
+    Parameters
+    ----------
+    distance : float
+        With d > 0, as LightGBM and XGBoost have it (0.01 there), |delta| is divided by d + |s_i - s_j| unless all scores of
+        the query are equal: pairs that are close together count more. With noise (see :class:`LambdaRank`) it is the distance
+        of the noisy scores, whose order the delta belongs to. 0: no division.
+
+    References
+    ----------
+    C. Burges et al. (2005), "Learning to rank using gradient descent", ICML.
+
+    Examples
+    --------
     >>> RankNet.exact(0.0, 0.0)
     (0.5, 0.25)
     """
@@ -88,9 +99,20 @@ class RankNet(Cost):
 class Sigmoid(Cost):
     """A smooth count of misordered pairs: C = z = 1/(1 + exp(o + mu)), force z (1 - z).
 
-    A pair far from being turned round is left alone, on either side (Svore, Volkovs, Burges 2011, Eq. 13-15). The
-    second derivative changes sign, so it goes with ``step="gradient"``.
+    A pair far from being turned round is left alone, on either side. The second derivative changes sign, so it goes with
+    ``step="gradient"``.
 
+    Parameters
+    ----------
+    mu : float
+        The margin at which a pair's force is largest, with its sign changed; from -50 to 50.
+
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, equations 13-15.
+
+    Examples
+    --------
     >>> Sigmoid.exact(0.0, 1.0)
     (0.25, 0.0)
     """

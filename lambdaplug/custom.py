@@ -189,9 +189,18 @@ def custom(
     normalize : bool
         Divide by the value of the ideal order (falling labels); undefined where that is not positive.
 
+    Returns
+    -------
+    Custom
+        A measure like any other.
+
+    Notes
+    -----
     Documents with a higher label belong above those with a lower one; with ``gain``, those with a higher gain.
     ``lp.verify(measure)`` finds values that fall where such a document rises.
 
+    Examples
+    --------
     >>> def revenue(labels):
     ...     total = 0.0
     ...     for r in range(min(2, len(labels))):

@@ -1,5 +1,7 @@
 """Measure rankings: ``evaluate`` for arrays, ``metric`` for the boosters' own evaluation and early stopping."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, overload
@@ -47,22 +49,39 @@ def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this 
 ) -> Any:
     """The mean over queries of each measure, by its text; with ``per_query`` one value per query.
 
-    ``empty`` is what a query counts where a measure is undefined (nothing relevant, no documents): left out
-    (``"skip"``), ``0`` as trec_eval has it, or ``1`` as LightGBM and XGBoost have it. A query left out is NaN in the
-    per-query values, and the mean of no query is NaN.
+    Parameters
+    ----------
+    measures : str, Measure or a sequence of them
+        ``"ndcg@10"``, ``lp.MAP(relevant=2)``, ...
+    labels : array-like
+        One label per row.
+    scores : array-like
+        One score per row.
+    group : array-like
+        The number of documents of each query, in order.
+    empty : 'skip', 0 or 1
+        What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
+        in LightGBM and XGBoost.
+    per_query : bool
+        Return one value per query, NaN where a query is left out.
+    ties : 'stable', 'worst', 'best' or 'expected'
+        How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.
+    convention : 'letor', optional
+        Compute what the evaluation script of LETOR 4.0 prints: NDCG's discount is 1 for the first two ranks and 1/log2(rank)
+        from there on, NDCG@k of a list shorter than k is 0, and so is every undefined query. Its MeanNDCG is the measure of
+        that name.
+    frame : bool
+        Return a pandas DataFrame, one row per query, one column per measure.
+    weight : array-like, optional
+        One number >= 0 per query, such as how often it is asked: the weighted mean, sum w value / sum w.
 
-    ``ties`` is how equal scores stand: in row order (``"stable"``), the lowest gains first (``"worst"``), the highest
-    first (``"best"``), or ``"expected"``: the exact mean over all their orders.
+    Returns
+    -------
+    dict or DataFrame
+        By the measure's text its mean, NaN if no query has a value; with ``per_query`` an array.
 
-    ``convention="letor"`` computes what the evaluation script of LETOR 4.0 prints: NDCG's discount is 1 for the first
-    two ranks and 1/log2(rank) from there on, NDCG@k of a list shorter than k is 0, and so is every undefined query. Its
-    MeanNDCG is the measure of that name.
-
-    ``frame`` returns a pandas DataFrame instead, one row per query, one column per measure.
-
-    ``weight``, one number >= 0 per query, makes it the weighted mean, sum w value / sum w: by how often each query is asked,
-    say.
-
+    Examples
+    --------
     >>> evaluate(["ndcg@10", "mrr"], labels=[0, 1, 1, 0], scores=[2, 1, 4, 3], group=[2, 2])
     {'ndcg@10': 0.8154648767857288, 'mrr': 0.75}
     >>> evaluate("mrr", labels=[0, 1, 0], scores=[5, 5, 1], group=[3], ties="expected")
@@ -233,7 +252,7 @@ class Metric:
         check_ties(ties)
         self.parts: tuple[_Part, ...] = (_Part(kinds, empty, as_labels(labels), ties, weight),)
 
-    def __add__(self, other: "Metric") -> "Metric":
+    def __add__(self, other: Metric) -> Metric:
         both = Metric(self.parts[0].kinds)
         both.parts = self.parts + other.parts
         if len(set(both.names)) < len(both.names):
@@ -251,7 +270,7 @@ class Metric:
             said.append(f"metric({', '.join(words)})")
         return " + ".join(said)
 
-    def without(self, names: Sequence[str]) -> "Metric | None":
+    def without(self, names: Sequence[str]) -> Metric | None:
         """The same less the measures of these names; None if nothing is left."""
         left = [
             part._replace(kinds=tuple(kind for kind in part.kinds if str(kind) not in names)) for part in self.parts
@@ -322,16 +341,38 @@ def metric(
 ) -> Metric:
     """Measures for ``feval=`` (LightGBM), ``custom_metric=`` (XGBoost) and ``eval_metric=`` (the rankers).
 
-    Early stopping maximises them in both hosts. XGBoost guesses a metric's direction from its name, so lambdaplug tells
-    its ``EarlyStopping`` where that was told no ``maximize=``, also inside a callback of yours and where a function of
-    yours reports the value under another name. Where it cannot know whether higher is better (the value was changed), or
-    cannot reach the ``EarlyStopping`` (a closure holds it, or the metric is called in another thread), it warns. What reaches ``EarlyStopping`` without ``lp.metric``, as from ``lp.evaluate``, needs ``maximize=True``.
-    A metric is the plain mean over queries; with ``weight=True`` weighted by the query weights of the data set that is evaluated
-    (in LightGBM the weights of rows, equal within a query), or plain where it has none.
-    ``labels`` measures by another source than the evaluated data set's labels, such as clicks: one value per row of it.
-    ``ties`` is how equal scores stand, as in :func:`evaluate`.
-    Metrics add up: ``lp.metric("ndcg@3") + lp.metric("cndcg@3", labels=clicks)``.
+    Early stopping maximises them in both hosts.
 
+    Parameters
+    ----------
+    *measures : str or Measure
+        What to report, one or several.
+    empty : 'skip', 0 or 1
+        What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
+        in LightGBM and XGBoost.
+    labels : array-like, optional
+        Measure by another source than the evaluated data set's labels, such as clicks: one value per row of it.
+    ties : 'stable', 'worst', 'best' or 'expected'
+        How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.
+    weight : bool
+        Weigh queries by the query weights of the data set that is evaluated (in LightGBM the weights of rows, equal within a
+        query), where it has any. Default: the plain mean over queries.
+
+    Returns
+    -------
+    Metric
+        A callable for both hosts. Metrics add up: ``lp.metric("ndcg@3") + lp.metric("cndcg@3", labels=clicks)``.
+
+    Notes
+    -----
+    XGBoost guesses a metric's direction from its name, so lambdaplug tells its ``EarlyStopping`` where that was told no
+    ``maximize=``, also inside a callback of yours and where a function of yours reports the value under another name. Where
+    it cannot know whether higher is better (the value was changed), or cannot reach the ``EarlyStopping`` (a closure holds it,
+    or the metric is called in another thread), it warns. What reaches ``EarlyStopping`` without ``lp.metric``, as from
+    ``lp.evaluate``, needs ``maximize=True``.
+
+    Examples
+    --------
     >>> metric("ndcg@10", "map")
     metric('ndcg@10', 'map')
     """

@@ -1,5 +1,7 @@
 """Cross-validation folds that never cut a query."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -77,6 +79,13 @@ def query_folds(group: npt.ArrayLike, n: int = 5, seed: int = 0, rows: int | Non
     rows : int, optional
         The number of rows, with which the sizes are compared.
 
+    Returns
+    -------
+    list of (array, array)
+        Rows to train on and rows to test on; with ``.fpreproc`` for ``xgb.cv``.
+
+    Examples
+    --------
     >>> [test.tolist() for _, test in query_folds([2, 3, 1], n=3)]
     [[5], [0, 1], [2, 3, 4]]
     """

@@ -1,5 +1,7 @@
 """The geometry of rows in queries: plain functions of offsets, ``offsets[q]:offsets[q + 1]`` being query q's rows."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,7 +92,24 @@ def average_ranks(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64
 
 
 def sizes_of(ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """The lengths of the runs of equal ids: group sizes from query ids."""
+    """The lengths of the runs of equal ids: group sizes from query ids.
+
+    Parameters
+    ----------
+    ids : array-like
+        One query id per row; the rows of a query stand together.
+
+    Returns
+    -------
+    array of int
+        The number of rows of each query, in order.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> lp.data.sizes_of([7, 7, 3, 3, 3])
+    array([2, 3])
+    """
     values = np.asarray(ids)
     starts = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
     return np.diff(np.append(starts, len(values)))

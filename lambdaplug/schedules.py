@@ -108,6 +108,15 @@ def is_clipped(number: Number) -> bool:
 class linear:  # noqa: N801 -- a schedule is called like a function and printed like the call
     """w_m = start + m * rate, clipped to [0, 1].
 
+    Parameters
+    ----------
+    start : float
+        The weight of the first tree.
+    rate : float
+        What each further tree adds.
+
+    Examples
+    --------
     >>> [round(linear(0.1, 0.25)(m), 2) for m in (0, 1, 4)]
     [0.1, 0.35, 1.0]
     """
@@ -123,6 +132,19 @@ class linear:  # noqa: N801 -- a schedule is called like a function and printed 
 class exponential:  # noqa: N801
     """w_m = w_(m-1) + exp(-eta/m), w_0 = start, clipped to [0, 1]: slow for the first trees, then fast.
 
+    Parameters
+    ----------
+    start : float
+        The weight of the first tree.
+    eta : float
+        The larger, the later the weight grows.
+
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
+
+    Examples
+    --------
     >>> [round(exponential(0.1, 100)(m), 3) for m in (0, 20, 30, 60)]
     [0.1, 0.123, 0.331, 1.0]
     """
@@ -141,8 +163,17 @@ class exponential:  # noqa: N801
 
 @dataclass(frozen=True)
 class cosine:  # noqa: N801
-    """From start to end over so many rounds, along half a cosine, and end from then on.
+    """w_m = end + (start - end) (1 + cos(pi m/rounds))/2 for m < rounds, and end from then on.
 
+    Parameters
+    ----------
+    start, end : float
+        The first value and the last.
+    rounds : int
+        How many trees the way takes.
+
+    Examples
+    --------
     >>> [round(cosine(0.0, 1.0, 10)(m), 2) for m in (0, 5, 10, 20)]
     [0.0, 0.5, 1.0, 1.0]
     """
@@ -163,6 +194,13 @@ class cosine:  # noqa: N801
 class step:  # noqa: N801
     """Piecewise constant: ``step({0: 0.1, 50: 0.5})`` is 0.1 for the first 50 trees, then 0.5.
 
+    Parameters
+    ----------
+    values : mapping
+        From the iteration at which a value begins to the value; it has a value for iteration 0.
+
+    Examples
+    --------
     >>> [step({0: 0.1, 50: 0.5})(m) for m in (0, 49, 50)]
     [0.1, 0.1, 0.5]
     """
@@ -187,6 +225,15 @@ class step:  # noqa: N801
 class join:  # noqa: N801
     """One schedule after another: ``join([a, b], [100])`` is a for 100 trees, then b, which starts at its own 0.
 
+    Parameters
+    ----------
+    schedules : sequence
+        Schedules or numbers.
+    boundaries : sequence of int
+        The iterations at which the second, third, ... begin.
+
+    Examples
+    --------
     >>> join([linear(0.0, 0.1), 0.7], [3])(5)
     0.7
     """
@@ -253,9 +300,35 @@ def on_plateau(
     step: float = 0.1,
     min_delta: float = 0.0,
 ) -> OnPlateau:
-    """A weight that moves from start towards end by step whenever the validation metric has not risen for so many rounds.
+    """A weight that moves from start towards end by step whenever a validation metric has stopped rising.
 
     ``lp.callback(objective)`` shows it the metric each round. A continued training starts it anew.
+
+    Parameters
+    ----------
+    metric : str or Measure
+        The validation metric to watch; the training must evaluate it.
+    patience : int
+        After so many rounds without a rise the weight moves.
+    start, end : float
+        The first weight and the last.
+    step : float
+        What it moves by, towards ``end``.
+    min_delta : float
+        A rise is a metric above the best so far plus this.
+
+    Returns
+    -------
+    OnPlateau
+        A schedule: a weight of ``lp.Mixture``, ``lp.Graded`` or ``lp.interpolate``.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> weight = lp.on_plateau("ndcg@10", patience=5)
+    >>> objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), weight=weight)
+    >>> objective.weights()  # before any round was seen
+    [1.0, 0.0]
     """
     if patience < 1 or step == 0 or (end - start) * step < 0:
         raise LambdaplugError(
@@ -296,6 +369,29 @@ def guard(metric: str | Measure, floor: float, *, down: float = 0.5, up: float =
 
     After a round below the floor the later parts' weights are multiplied by ``down``, after any other by ``up`` (never
     beyond what they were given, never below ``least`` of it); what they lose goes to the first part.
+
+    Parameters
+    ----------
+    metric : str or Measure
+        The validation metric to keep up; the training must evaluate it.
+    floor : float
+        Its least value.
+    down, up : float
+        What the weights are multiplied by, below 1 and above 1.
+    least : float
+        The least share of the weights that stays.
+
+    Returns
+    -------
+    Guard
+        For ``guard=`` of ``lp.Mixture``, ``lp.Graded``, ``lp.interpolate`` and ``lp.Pareto``, with ``lp.callback(objective)``.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> clicks = [0.0, 1.0]
+    >>> tiers = [lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels=clicks)]
+    >>> objective = lp.Graded(tiers, guard=lp.guard("ndcg@3", floor=0.6))
     """
     if not (0.0 < down < 1.0 < up and 0.0 < least < 1.0):
         raise LambdaplugError(

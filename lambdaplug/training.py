@@ -109,7 +109,7 @@ def _counted(queries: Queries, objective: Hashable) -> tuple[Training, int]:
     if objective not in known and told is None:
         warnings.warn(
             f"{objective!r} changes with the iteration, and the Booster that is training, which knows it, was not found "
-            "above this call: rounds are counted by the calls of this objective with this data set, from 0 on. If that is "
+            "above this call: rounds are counted by the calls of this objective with this data set, from 0. If that is "
             "wrong, as in a continued training, say the iteration before each call: lp.callback(objective).tick(i).",
             LambdaplugWarning,
             stacklevel=5,

@@ -2,6 +2,8 @@
 and its fast gradients, which rest on what its flags promise, against exact ones.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -92,10 +94,25 @@ def verify(
     below. And check what the measure's class promises (``symmetric``, ``greater``, ``coarse``, ``scaled``,
     ``unlabelled``): the fast gradients of lp.LambdaRank, which rely on it, must be the exact ones.
 
-    ``trials`` lists have 0 to 8 documents, a few more have up to 33, and with a cut-off k up to k + 4 (for k to 200).
-    ``labels`` are the label values to draw from; default 0, 1, 2, 3, 4, or what the measure takes. The lists come with
-    many ties and in growing length, so the counter-example reported first is a short one.
+    Parameters
+    ----------
+    measure : str or Measure
+        Usually one of ``lp.custom``.
+    trials : int
+        So many lists have 0 to 8 documents; a few more have up to 33, and with a cut-off k up to k + 4 (for k to 200). They
+        come with many ties and in growing length, so the counter-example reported first is a short one.
+    labels : sequence, optional
+        The label values to draw from; default 0, 1, 2, 3, 4, or what the measure takes.
+    seed : int
+        Of the lists.
 
+    Returns
+    -------
+    Verification
+        With ``.ok``; it prints what was found.
+
+    Examples
+    --------
     >>> verify("p@3")
     p@3: the delta equals the swap in all 2854 pairs of lists of up to 33 documents (largest difference 5.6e-17).
     >>> verify("map").ok

@@ -4,6 +4,7 @@
     python recipes/benchmark.py --only objective,memory    # some sections
     python recipes/benchmark.py --markdown                 # all results as a Markdown table at the end
     python recipes/benchmark.py --only start --busy        # also two threads beside processes that keep cores busy
+    python recipes/benchmark.py --picture recipes/speed.svg --table recipes/guide/performance.md    # the README's bars
 
 Machines are noisy: contenders take turns round by round, each keeps its fastest round, and ratios are printed. An
 objective's own time is that of a booster's round on one feature and two leaves, where the tree costs almost nothing,
@@ -18,6 +19,7 @@ import itertools
 import os
 import pickle
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,7 +30,6 @@ from time import perf_counter, thread_time
 from typing import NamedTuple
 
 import lightgbm as lgb
-import matplotlib
 import numpy as np
 import pandas as pd
 import xgboost as xgb
@@ -37,10 +38,10 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from tqdm import tqdm
 
 import lambdaplug as lp
+from lambdaplug import plotting
 from lambdaplug.measures import registered
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+plt = plotting.use()
 
 SHARES = (0.55, 0.25, 0.13, 0.05, 0.02)  # of the labels 0..4, as judged web results have them
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -157,7 +158,7 @@ def xgboost(X, labels, group, scores=None):
 
 def catboost(X, labels, group, scores=None):
     """CatBoost has no single rounds, so that a contender is the second of a training; and takes no gradients, so that
-    RMSE stands for stored ones. It differentiates twice a round, for the tree and for its leaves: that stays in."""
+    RMSE stands for stored ones. It differentiates twice per round, for the tree and for its leaves: that stays in."""
     import catboost as cat
 
     data = cat.Pool(X, labels, group_id=np.repeat(np.arange(len(group)), group), baseline=scores)
@@ -554,19 +555,54 @@ def machine():
 
 def plot(results, path):
     judged = {f"{name}: {r.work}": r for name, r in results[::-1] if r.verdict in ("met", "NOT MET")}
-    figure, axes = plt.subplots(1, 3, figsize=(20, 2 + 0.2 * max(len(judged), 20)), width_ratios=[1.3, 1, 1])
+    tall = 1 + 0.22 * max(len(judged), 5)
+    figure = plt.figure(figsize=(8, tall + 7))
+    axes = [
+        part.subplots() for part in figure.subfigures(3, 1, height_ratios=[tall, 3.5, 3.5])
+    ]  # each as wide as it can
     shares = [max(result.value / float(result.goal), 0.01) for result in judged.values()]
-    axes[0].barh(list(judged), shares, color=["tab:green" if share <= 1 else "tab:red" for share in shares])
+    axes[0].barh(list(judged), shares, color=[plotting.GREEN if share <= 1 else plotting.ORANGE for share in shares])
     axes[0].axvline(1.0, color="black", linewidth=1)
-    axes[0].set(title="value / goal: met up to 1", xscale="log")
+    axes[0].set(xlabel="value / goal", ylabel="measured", xscale="log")
+    axes[0].set_title("Goals: green is met, up to 1")
     axes[0].tick_params(axis="y", labelsize=7)
-    axes[1].set(title="a query's gradient, one thread", xlabel="documents in the query", ylabel="seconds")
-    axes[2].set(title="a gradient, queries of 100 documents, one thread", xlabel="rows", ylabel="seconds")
+    axes[1].set(xlabel="documents in the query", ylabel="seconds")
+    axes[1].set_title("One query's gradient, one thread")
+    axes[2].set(xlabel="rows", ylabel="seconds")
+    axes[2].set_title("One gradient, queries of 100 documents, one thread")
     for panel, label, x, time in CURVES:
         axes[1 + panel].loglog(x, time, "o-", label=label)
-        axes[1 + panel].legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
+        axes[1 + panel].xaxis.set_minor_formatter("")
+        plotting.legend(axes[1 + panel])
+    figure.savefig(path)
+
+
+def picture(lines, path):
+    """The README's: milliseconds of one gradient, lambdaplug's beside the boosters' own; of lines (work, measured)."""
+    bars = {}
+    for work, measured in lines:
+        if found := re.fullmatch(r"(.+) / (LightGBM|XGBoost|CatBoost) [^ ,]+", work):
+            mine, theirs = map(float, re.findall(r"[\d.]+", measured))
+            bars.setdefault(found[1], {}).setdefault("lambdaplug", mine)
+            bars[found[1]][found[2]] = theirs
+    colours = dict(zip(("lambdaplug", *HOSTS), plotting.COLOURS, strict=False))
+    figure, axis = plt.subplots(figsize=(8, 4))
+    place, ticks = 0.0, {}
+    for work in ("whole-list NDCG", "NDCG@30 pairs", "whole-list MAP", "lp.objective('map')"):
+        ticks[place + 0.5 * (len(bars[work]) - 1)] = work
+        for who, time in bars[work].items():
+            axis.barh(place, time, color=colours[who], height=0.85, label=who if work == "whole-list NDCG" else None)
+            axis.text(time, place, f" {time:.3g} ms", va="center")
+            place += 1.0
+        place += 0.6
+    axis.set_yticks(list(ticks), list(ticks.values()))
+    axis.set(xlabel="milliseconds of one thread", ylabel="gradient of")
+    axis.set_title("One gradient: 2,000 queries of 120 documents")
+    axis.margins(x=0.15)
+    axis.invert_yaxis()
+    axis.grid(False)
+    plotting.legend(axis)
+    figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)  # the same figures, the same file
 
 
 def main():
@@ -579,11 +615,19 @@ def main():
     parser.add_argument("--busy", action="store_true", help="also measure threads on a busy machine")
     parser.add_argument("--markdown", action="store_true", help="at the end, all results as a Markdown table")
     parser.add_argument("--plot", default="benchmark.png", help="where the figure goes")
+    parser.add_argument("--picture", help="where a small picture of the section 'objective' goes")
+    parser.add_argument(
+        "--table", help="draw the picture from a page with the table of --markdown, and measure nothing"
+    )
     parser.add_argument("--peak-memory", nargs=4, help=argparse.SUPPRESS)  # a process of the section on memory
     options = parser.parse_args()
     if options.peak_memory:
         host, measure, queries, documents = options.peak_memory
         print(peak_memory(host, measure, int(queries), int(documents)))
+        return
+    if options.table:
+        rows = [line.split(" | ") for line in Path(options.table).read_text().splitlines()]
+        picture([(row[1], row[2]) for row in rows if row[0] == "| objective"], options.picture)
         return
     chosen = options.only.split(",")
     if unknown := set(chosen) - set(SECTIONS):
@@ -608,6 +652,8 @@ def main():
     print(f"\n{verdicts.count('met')} goals met, {verdicts.count('NOT MET')} not met", end="")
     print("; --quick is too small to judge them" if options.quick else "")
     plot(results, options.plot)
+    if options.picture:
+        picture([(one.work, one.measured) for name, one in results if name == "objective"], options.picture)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ import lambdaplug as lp
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+lp.plotting.use()
+
 DOCUMENTS = 15
 CHANCES = (0.02, 0.1, 0.25, 0.5, 0.8)  # of a click on what is looked at, by label
 MEASURE = "ndcg@10"
@@ -111,7 +113,6 @@ def main():
         print(f"--- {name}", flush=True)
         study(fit, train, test, log, rounds, built_in, ax)
         ax.set_title(f"{name}, eta = {options.eta:g}")
-    figure.tight_layout()
     figure.savefig(options.plot, dpi=120)
 
 

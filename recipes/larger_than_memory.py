@@ -159,10 +159,11 @@ def main():
         ids = [np.load(path)["qid"] for path in files]
         cut = sum(before[-1] == after[0] for before, after in itertools.pairwise(ids))
 
-    import matplotlib
     import pandas as pd
 
-    matplotlib.use("Agg")
+    from lambdaplug import plotting
+
+    plotting.use()
     rows, groups = sum(map(len, ids)), len(np.unique(np.concatenate(ids)))
     print(f"{rows:,} rows, {groups:,} queries in {len(files)} files; {cut} files end in the middle of a query")
     frame = pd.DataFrame(found).T[["ndcg", "peak", "seconds"]].astype(float)
@@ -174,10 +175,10 @@ def main():
         same = sum(a == b for a, b in zip(*pair, strict=True))
         print(f"{host}: {same} of {rounds} trees from files are those from memory, digit by digit")
 
-    axis = frame["peak memory, MB"].plot.barh(figsize=(8, 3), title="peak memory, MB, beyond the imports")
+    axis = frame["peak memory, MB"].plot.barh(figsize=(8, 3), xlabel="MB", ylabel="host and source")
+    axis.set_title("Peak memory beyond the imports")
     axis.invert_yaxis()
-    axis.figure.tight_layout()
-    axis.figure.savefig(options.plot, dpi=120)
+    axis.figure.savefig(options.plot)
 
 
 if __name__ == "__main__":

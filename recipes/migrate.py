@@ -11,14 +11,13 @@ lp.explain_difference.
 
 import common
 import lightgbm as lgb
-import matplotlib
 import pandas as pd
 from tqdm import tqdm
 
 import lambdaplug as lp
+from lambdaplug import plotting
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+plt = plotting.use()
 
 NORM = {"cost": lp.RankNet(distance=0.01), "normalize": "log"}
 REAL = {"mq2008": 1, "lightgbm_rank": 2, "techno2020_clicks": 3}  # and the lowest relevant label
@@ -83,10 +82,11 @@ def study(name, parts, relevant, rounds, axes):
     print("* differs from the first line, paired t-test at 95 %")
 
     bars, cloud = axes
-    pd.DataFrame(values, index=["NDCG@10", "MAP", "MRR"]).T.plot.barh(ax=bars, fontsize=8)
+    pd.DataFrame(values, index=["NDCG@10", "MAP", "MRR"]).T.plot.barh(ax=bars, legend=False)
     bars.invert_yaxis()
-    bars.legend(fontsize="small", ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.08))
-    bars.set(title=name, xlim=(0.9 * min(map(min, values.values())), None))
+    bars.set(xlabel="mean over test queries", ylabel="trained for", xlim=(0.9 * min(map(min, values.values())), None))
+    bars.set_title(f"{name}: one change at a time")
+    plotting.legend(bars)
     report = lp.explain_difference(
         lp.presets.lightgbm(),
         lp.LambdaRank(lp.MAP(relevant=relevant)),
@@ -95,7 +95,8 @@ def study(name, parts, relevant, rounds, axes):
         part.group,
     )
     cloud.plot(report.gradient_a, report.gradient_b / report.scale, ".", markersize=2, alpha=0.4)
-    cloud.set(xlabel="gradient of the preset", ylabel="of MAP, scaled", title=f"correlation {report.correlation:.2f}")
+    cloud.set(xlabel="gradient of lp.presets.lightgbm()", ylabel="gradient of MAP, scaled")
+    cloud.set_title(f"{name}: training documents, correlation {report.correlation:.2f}")
     return report
 
 
@@ -111,14 +112,13 @@ def main():
         if not options.quick:
             found = {name: common.beside(name) for name in REAL}
             sets |= {name: (common.load(path), REAL[name]) for name, path in found.items() if path}
-    figure, axes = plt.subplots(len(sets), 2, figsize=(11, 4 * len(sets)), squeeze=False)
+    figure, axes = plt.subplots(2 * len(sets), 1, figsize=(8, 8 * len(sets)))
     reports = {}
-    for (name, (parts, relevant)), row in zip(sets.items(), axes, strict=True):
-        reports[name] = study(name, parts, relevant, 15 if options.quick else options.rounds, row)
+    for (name, (parts, relevant)), pair in zip(sets.items(), axes.reshape(-1, 2), strict=True):
+        reports[name] = study(name, parts, relevant, 15 if options.quick else options.rounds, pair)
     print(f"--- from the preset (a) to MAP (b), at the built-in's model: {next(iter(reports))}")
     print(next(iter(reports.values())))
-    figure.tight_layout()
-    figure.savefig(options.plot, dpi=120)
+    figure.savefig(options.plot)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ import lambdaplug as lp
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+lp.plotting.use()
+
 MEASURE = lp.NDCG(k=10)
 OBJECTIVES = {
     "lp.objective": lp.objective(MEASURE),

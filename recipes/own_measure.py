@@ -15,16 +15,15 @@ import time
 
 import common
 import lightgbm as lgb
-import matplotlib
 import numpy as np
 import pandas as pd
 from scipy import stats
 from tqdm import tqdm
 
 import lambdaplug as lp
+from lambdaplug import plotting
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+plt = plotting.use()
 
 ATTENTION = np.array([1.0, 0.7, 0.5, 0.35, 0.25])
 BUDGET = 25.0
@@ -188,13 +187,13 @@ def main():
     print("One gradient: {:.1f} ms by its delta, {:.1f} ms by swaps; NDCG@5 {:.1f} ms.".format(*timed))
     compare_with_the_built_in(*((40, ["ndcg@5"]) if options.quick else (2000, ["ndcg", "ndcg@5"])))
 
-    figure, axis = plt.subplots(figsize=(7, 4))
+    figure, axis = plt.subplots()
     for name, curve in curves.items():
         axis.plot(np.linspace(0, 1, len(curve)), curve, label=f"trained for {name}")
-    axis.set(title="test revenue of the first five slots", xlabel="share of the trees", ylabel="per query")
-    axis.legend()
-    figure.tight_layout()
-    figure.savefig(options.plot, dpi=120)
+    axis.set(xlabel="share of the trees", ylabel="revenue per query")
+    axis.set_title("Test revenue of the first five slots")
+    plotting.legend(axis)
+    figure.savefig(options.plot)
 
 
 if __name__ == "__main__":

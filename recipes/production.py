@@ -4,7 +4,7 @@
     python recipes/production.py --data train.txt     # your own LETOR / SVMLight file with query ids
 
 For each host: one training that is left alone, and one in a process that is killed in the middle and started again. A
-training writes a line of JSON a round (journal.jsonl) and every few rounds a checkpoint. Started again, it goes on from
+training writes a line of JSON per round (journal.jsonl) and every few rounds a checkpoint. Started again, it goes on from
 the checkpoint: the callback tells the objective the true iteration, so that its schedule goes on too, and early stopping
 reads the best round so far from the journal. The two models are compared byte by byte, then loaded in a process that
 cannot import lambdaplug, and their scores compared.
@@ -61,7 +61,7 @@ def replace(path, write):
 
 
 class Journal:
-    """A line of JSON a round. What early stopping must know is in it, so that nothing is lost with the process."""
+    """A line of JSON per round. What early stopping must know is in it, so that nothing is lost with the process."""
 
     def __init__(self, path, rounds, options):
         lines = (
@@ -198,13 +198,12 @@ def main():
         TRAIN[options.train[0]](Path(options.train[1]), train, valid, options)
         return
 
-    import matplotlib
     import pandas as pd
     from tqdm import tqdm
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from lambdaplug import plotting
 
+    axis = plotting.use().subplots()[1]
     with tempfile.TemporaryDirectory() as name:
         root, rows, curves = Path(name), {}, {}
         for host, model in tqdm(MODELS.items(), desc="training", disable=None):
@@ -245,12 +244,12 @@ def main():
     print(pd.DataFrame(rows).to_string())
 
     for (host, curve), row in zip(curves.items(), rows.values(), strict=True):
-        (line,) = plt.plot(curve["iteration"] + 1, curve[METRIC], label=host)
-        plt.axvline(row["killed after round"], color=line.get_color(), linestyle=":", label=f"{host}: kill -9")
-    plt.xlabel("round")
-    plt.ylabel(f"validation {METRIC}")
-    plt.legend()
-    plt.savefig(options.plot, dpi=120)
+        (line,) = axis.plot(curve["iteration"] + 1, curve[METRIC], label=host)
+        axis.axvline(row["killed after round"], color=line.get_color(), linestyle=":", label=f"{host}: kill -9")
+    axis.set(xlabel="iteration", ylabel=f"validation {METRIC}")
+    axis.set_title("Killed, resumed, and the same model")
+    plotting.legend(axis)
+    axis.figure.savefig(options.plot)
     if not all(value for row in rows.values() for name, value in row.items() if name.startswith("same")):
         sys.exit("the resumed training did not give the model of the one left alone")
 

@@ -11,16 +11,15 @@ import argparse
 from pathlib import Path
 
 import lightgbm as lgb
-import matplotlib
 import numpy as np
 import pandas as pd
 import xgboost as xgb
 from tqdm import tqdm
 
 import lambdaplug as lp
+from lambdaplug import plotting
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+plt = plotting.use()
 
 BUILT_IN = {"LightGBM": ["lambdarank", "rank_xendcg"], "XGBoost": ["rank:ndcg", "rank:pairwise"]}
 
@@ -67,17 +66,16 @@ TRAIN = {"LightGBM": train_lightgbm, "XGBoost": train_xgboost}
 
 def plot(gains, path):
     """Horizontal bars with intervals: what lp.objective adds to the best built-in, in points of 100."""
-    figure, axis = plt.subplots(figsize=(8, 3.6), layout="constrained")
+    figure, axis = plt.subplots(figsize=(8, 3.6))
     places = np.arange(len(gains))[::-1]
-    colours = ["#0072b2" if host == "LightGBM" else "#d55e00" for host in gains["host"]]
+    colours = [plotting.BLUE if host == "LightGBM" else plotting.ORANGE for host in gains["host"]]
     bars = [100 * (gains["gain"] - gains["low"]), 100 * (gains["high"] - gains["gain"])]
     axis.barh(places, 100 * gains["gain"], color=colours, alpha=0.8, xerr=bars, ecolor="0.3", capsize=3)
     axis.axvline(0, color="0.3", lw=1)
     axis.set_yticks(places, [f"{row.measure} in {row.host}" for row in gains.itertuples()])
-    axis.set_xlabel("points of 100 above the best built-in objective, with 95 % intervals")
-    axis.set_title("lp.objective(measure), tested by that measure", loc="left")
-    axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=120)
+    axis.set(xlabel="points of 100, with 95 % intervals over test queries", ylabel="measure and host")
+    axis.set_title("What lp.objective(measure) adds to the best built-in objective of its host")
+    figure.savefig(path)
     print(f"chart: {Path(path).resolve()}")
 
 

@@ -26,7 +26,6 @@ if importlib.util.find_spec("ray") is None:
 
 import common
 import lightgbm as lgb
-import matplotlib
 import numpy as np
 import pandas as pd
 import ray
@@ -37,9 +36,9 @@ from ray.train.xgboost import XGBoostTrainer
 from tqdm import tqdm
 
 import lambdaplug as lp
+from lambdaplug import plotting
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+plt = plotting.use()
 
 
 def with_xgboost(objective, part, rounds, path):
@@ -138,14 +137,15 @@ def main():
     print(table.round(4).to_string())
     print("\n".join(verdicts))
 
-    axes = plt.subplots(1, 3, figsize=(14, 4))[1]
-    table.unstack().plot.bar(ax=axes[0], rot=0, title="test queries", fontsize=8)
-    axes[0].legend(fontsize="small")
+    axes = list(plt.subplot_mosaic("AA;BC", figsize=(8, 7))[1].values())
+    table.unstack().plot.bar(ax=axes[0], rot=0, xlabel="host", ylabel="mean over test queries", legend=False)
+    axes[0].set_title("Trained on one machine and by Ray Train")
+    plotting.legend(axes[0])
     for axis, host in zip(axes[1:], ["XGBoost", "LightGBM"], strict=True):
         axis.plot(*[found for (name, _), found in scores.items() if name == host], ".", markersize=2)
-        axis.set(xlabel="score, one machine", ylabel="score, Ray", title=host)
-    plt.tight_layout()
-    plt.savefig(options.plot, dpi=120)
+        axis.set(xlabel="score, one machine", ylabel="score, Ray")
+        axis.set_title(f"{host}: test documents")
+    plt.savefig(options.plot)
 
 
 if __name__ == "__main__":

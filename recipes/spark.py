@@ -25,7 +25,6 @@ if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
     sys.exit(77)
 
 import common
-import matplotlib
 import numpy as np
 import pandas as pd
 import xgboost as xgb
@@ -33,9 +32,9 @@ from pyspark.sql import SparkSession
 from xgboost.spark import SparkXGBRanker
 
 import lambdaplug as lp
+from lambdaplug import plotting
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+plt = plotting.use()
 
 PARAMETERS = {"learning_rate": 0.1, "max_depth": 5, "min_child_weight": 0, "reg_lambda": 1e-3, "tree_method": "hist"}
 PARAMETERS |= {"disable_default_eval_metric": 1, "objective": "rank:ndcg"}  # what the model says; gradients are ours
@@ -107,14 +106,14 @@ def main():
     print(lp.compare("ndcg@10", test.labels, test.group, *scores.values()))
 
     axes = plt.subplots(1, 2, figsize=(10, 4))[1]
-    pd.DataFrame(table).plot.bar(ax=axes[0], rot=0, title="test queries")
+    pd.DataFrame(table).plot.bar(ax=axes[0], rot=0, xlabel="measure", ylabel="mean over test queries", legend=False)
+    axes[0].set_title("Trained on one machine and on Spark")
+    plotting.legend(axes[0], loc="lower left", bbox_to_anchor=(0.0, 1.08), ncols=2)
     first, second = scores.values()
     axes[1].plot(first, second, ".", markersize=2)
-    axes[1].set(
-        xlabel="score, one machine", ylabel="score, Spark", title=f"apart by {np.abs(first - second).max():.1g}"
-    )
-    plt.tight_layout()
-    plt.savefig(options.plot, dpi=120)
+    axes[1].set(xlabel="score, one machine", ylabel="score, Spark")
+    axes[1].set_title(f"Test documents: at most {np.abs(first - second).max():.1g} apart")
+    plt.savefig(options.plot)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ import lambdaplug as lp
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+lp.plotting.use()
+
 try:
     import catboost
 except ImportError:

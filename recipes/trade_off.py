@@ -22,6 +22,8 @@ import lambdaplug as lp
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+lp.plotting.use()
+
 RELEVANCE, PRICE = "ndcg@10", "ndcg@10(gain='linear')"  # two names, for two label sources
 SHARES = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95]
 KEPT = 0.97  # of the relevance that both fronts reach
@@ -71,8 +73,6 @@ def main():
         front.plot(axes, label=name)
     axes.set(xlabel="NDCG@10 of relevance", ylabel="NDCG@10 of price")
     axes.set_title("What one goal costs in the other, with 95 % intervals; star: the knee", loc="left", fontsize=10)
-    axes.legend()
-    axes.figure.tight_layout()
     axes.figure.savefig(options.plot, dpi=120)
 
     floor = KEPT * min(front.values[:, 0].max() for front in fronts.values())

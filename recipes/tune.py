@@ -14,16 +14,15 @@ Needs Optuna (in the extra "recipes").
 import argparse
 
 import lightgbm as lgb
-import matplotlib
 import numpy as np
 import optuna
 import pandas as pd
 from tqdm import tqdm
 
 import lambdaplug as lp
+from lambdaplug import plotting
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+plt = plotting.use()
 
 MEASURES = ["ndcg", "ndcg@10", "map"]
 
@@ -151,23 +150,27 @@ def main():
     print(f"\non {len(test.group)} test queries, default (a) and tuned (b):")
     print(lp.compare(options.target, test.labels, test.group, *scores))
 
-    axes = plt.subplots(1, 3, figsize=(15, 4))[1]
+    axes = plt.subplots(3, 1, figsize=(8, 9))[1]
     for trial in study.trials:
         steps = sorted(trial.intermediate_values.items())
-        color = "tab:red" if trial in pruned else "tab:blue"
+        color = plotting.ORANGE if trial in pruned else plotting.BLUE
         axes[0].plot(*np.array(steps).T, color=color, alpha=0.4, linewidth=1)
-    axes[0].set(xlabel="round", ylabel=f"validation {options.target}", title="trials; red: pruned")
-    axes[1].plot([t.number for t in done], [t.value for t in done], "o")
+    target = f"validation {options.target}"
+    axes[0].set(xlabel="iteration", ylabel=target)
+    axes[0].set_title("Every trial: blue done, orange pruned")
+    axes[1].plot([t.number for t in done], [t.value for t in done], "o", label="trial")
     axes[1].plot([t.number for t in done], np.maximum.accumulate([t.value for t in done]), label="best so far")
-    axes[1].set(xlabel="trial", title="trials that were done")
-    axes[1].legend()
+    axes[1].set(xlabel="number of the trial", ylabel=target)
+    axes[1].set_title("Trials that were done")
+    plotting.integers(axes[1].xaxis)
     for measure in MEASURES:
         points = [(trial.params["sigma"], trial.value) for trial in done if trial.params["measure"] == measure]
         axes[2].plot(*np.array(points).reshape(-1, 2).T, "o", label=measure)
-    axes[2].set(xscale="log", xlabel="sigma", title="by the measure trained for")
-    axes[2].legend()
-    plt.tight_layout()
-    plt.savefig(options.plot, dpi=120)
+    axes[2].set(xscale="log", xlabel="sigma, the steepness of the pair cost", ylabel=target)
+    axes[2].set_title("By the measure trained for")
+    for axis in axes[1:]:
+        plotting.legend(axis)
+    plt.savefig(options.plot)
 
 
 if __name__ == "__main__":

@@ -192,7 +192,7 @@ def test_chunks_threads_and_scikit_learn_agree(tmp_path):
         ("1 qid:a1 1:x", "expected a number as the feature's value; got '1:x'"),
         ("1 qid:9 1", "expected a feature as id:value, such as 3:0.25; got '1'"),
         ("1 qid:9 -1:2", "expected a feature as id:value, such as 3:0.25; got '-1:2'"),
-        ("1 qid:9 0:2", "expected feature ids from 1 on; got '0:2'"),
+        ("1 qid:9 0:2", "expected feature ids >= 1; got '0:2'"),
         ("1 qid:9 2:2 2:3", "expected feature ids in rising order, each once; got '2:3'"),
         ("1 qid:9 2:2 1:3", "expected feature ids in rising order, each once; got '1:3'"),
         ("1 qid:9 1:2x", "expected a number as the feature's value; got '1:2x'"),

@@ -1,6 +1,7 @@
 """After the training: stamped and saved models, readers other than the host, and trainings continued."""
 
 import argparse
+import pickle
 import runpy
 import subprocess
 import sys
@@ -126,25 +127,37 @@ assert "lambdaplug" not in sys.modules
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_treelite_reads_a_stamped_model():
+def test_pickled_boosters_need_no_lambdaplug():
+    assert b"lambdaplug" not in pickle.dumps(in_lightgbm(OBJECTIVES[0])) + pickle.dumps(in_xgboost(OBJECTIVES[0]))
+
+
+def test_treelite_reads_both_hosts_models():
     treelite = pytest.importorskip("treelite")
-    model = in_lightgbm(OBJECTIVES[0])
-    loaded = treelite.frontend.from_lightgbm(lp.stamp(model))
-    found = treelite.gtil.predict(loaded, X.astype(np.float64))
-    np.testing.assert_allclose(found.reshape(-1), model.predict(X), rtol=1e-6, atol=1e-9)
+    model, other = in_lightgbm(OBJECTIVES[0]), in_xgboost(OBJECTIVES[0])
+    for loaded, expected in (
+        (treelite.frontend.from_lightgbm(lp.stamp(model)), model.predict(X)),
+        (treelite.frontend.from_xgboost(other), other.predict(xgb.DMatrix(X))),
+    ):
+        found = treelite.gtil.predict(loaded, X.astype(np.float64)).reshape(-1)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_onnx_converts_a_stamped_model():
+def test_onnx_converts_a_stamped_model_and_one_of_xgboost_that_is_told_to_be_a_regression():
     onnxmltools = pytest.importorskip("onnxmltools")
     runtime = pytest.importorskip("onnxruntime")
     from onnxmltools.convert.common.data_types import FloatTensorType
 
-    model = in_lightgbm(OBJECTIVES[0])
     inputs = [("X", FloatTensorType([None, X.shape[1]]))]
-    converted = onnxmltools.convert_lightgbm(lp.stamp(model), initial_types=inputs, zipmap=False)
-    session = runtime.InferenceSession(converted.SerializeToString(), providers=["CPUExecutionProvider"])
-    found = session.run(None, {"X": X})[0].reshape(-1)
-    np.testing.assert_allclose(found, model.predict(X), rtol=1e-4, atol=1e-5)
+    model, other = in_lightgbm(OBJECTIVES[0]), in_xgboost(OBJECTIVES[0])
+    plain = other.copy()
+    plain.set_param({"objective": "reg:squarederror"})
+    for converted, expected in (
+        (onnxmltools.convert_lightgbm(lp.stamp(model), initial_types=inputs, zipmap=False), model.predict(X)),
+        (onnxmltools.convert_xgboost(plain, initial_types=inputs), other.predict(xgb.DMatrix(X))),
+    ):
+        session = runtime.InferenceSession(converted.SerializeToString(), providers=["CPUExecutionProvider"])
+        found = session.run(None, {"X": X})[0].reshape(-1)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("host", ["LightGBM", "XGBoost"])

@@ -25,7 +25,7 @@ RECIPES = [path for path in sorted((ROOT / "recipes").glob("*.py")) if path.stem
 # Each room may use the rooms before it.
 FLOORS = [
     {"errors", "values", "version"},
-    {"checking"},
+    {"checking", "plotting"},
     {"kernels"},
     {"rows"},
     {"measures", "costs", "data"},
@@ -76,7 +76,8 @@ def test_no_function_is_longer_than_80_lines():
     for path in (*paths, *(ROOT / "recipes").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef):
-                assert node.end_lineno - node.lineno < 80, f"{path.name}: {node.name}"
+                said = len((ast.get_docstring(node, clean=False) or "").splitlines())  # documentation may be long
+                assert node.end_lineno - node.lineno - said < 80, f"{path.name}: {node.name}"
 
 
 def test_no_room_of_measures_is_longer_than_300_lines():

@@ -323,10 +323,10 @@ def test_intervals_frame_and_plot():
     import matplotlib.pyplot as plt
 
     ax = a_front([[0, 1], [0.7, 0.8], [0.6, 0.8], [1, 0]]).plot(label="here")
-    points, star = ax.collections[-2:]
-    assert (points.get_facecolors()[2] == 1).all()
-    assert not (points.get_facecolors()[0] == 1).all()
-    assert star.get_offsets().tolist() == [[0.7, 0.8]]
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    assert lines["here, dominated"].get_xydata().tolist() == [[0.6, 0.8]]
+    assert lines["here, dominated"].get_markerfacecolor() == "white"
+    assert lines["here, knee"].get_xydata().tolist() == [[0.7, 0.8]]
     plt.close("all")
     assert "knee" in str(front)
 

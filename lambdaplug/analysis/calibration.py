@@ -1,6 +1,7 @@
 """Whether scores are probabilities: what was predicted beside what was observed."""
 
-import importlib
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import plotting
 from ..checking import integer, positive
 from ..errors import LambdaplugError
 from ..queries import Array, vector
@@ -17,7 +19,26 @@ __all__ = ["Calibration", "calibration"]
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What :func:`calibration` found: one value per bin in each array, NaN where a bin has no rows."""
+    """What :func:`calibration` found: one value per bin in each array, NaN where a bin has no rows.
+
+    Attributes
+    ----------
+    edges : array
+        Of the bins, one more than there are.
+    predicted, observed : array
+        The mean predicted probability and the mean label.
+    counts : array
+        Rows, or their weights.
+    logloss : float
+        Of all rows.
+    ece : float
+        Expected calibration error: the mean of |predicted - observed| over rows.
+
+    Examples
+    --------
+    >>> calibration(labels=[0, 0, 1, 1], scores=[-2.0, -2.0, -2.0, 2.0], bins=2).observed.round(3)
+    array([0.333, 1.   ])
+    """
 
     edges: Array  # of the bins, one more than there are
     predicted: Array  # the mean predicted probability
@@ -40,16 +61,15 @@ class Calibration:
 
     def plot(self, ax: Any = None) -> Any:
         """The reliability diagram: observed over predicted, with each bin's share of the rows. Returns Matplotlib's axes."""
-        if ax is None:
-            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
         share = self.counts / max(float(self.counts.sum()), 1e-300)
-        ax.bar(self.edges[:-1], share, np.diff(self.edges), align="edge", color="0.85", label="share of the rows")
-        ax.plot([0.0, 1.0], [0.0, 1.0], "--", color="0.5", label="perfect")
         filled = self.counts > 0
-        name = f"observed, ece {self.ece:.3f}"
-        ax.plot(self.predicted[filled], self.observed[filled], "o-", label=name)
-        ax.set(xlabel="predicted probability", ylabel="mean label", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
-        ax.legend(fontsize="small")
+        with plotting.drawing(ax) as ax:
+            ax.bar(self.edges[:-1], share, np.diff(self.edges), align="edge", color="0.85", label="share of the rows")
+            ax.plot([0.0, 1.0], [0.0, 1.0], "--", color="0.5", label="perfect")
+            ax.plot(self.predicted[filled], self.observed[filled], "o-", label="observed")
+            ax.set(xlabel="predicted probability", ylabel="mean label", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+            ax.set_title(f"Reliability: expected calibration error {self.ece:.3f}, log loss {self.logloss:.3f}")
+            plotting.legend(ax)
         return ax
 
 
@@ -63,8 +83,7 @@ def calibration(
 ) -> Calibration:
     """How well sigmoid(score) predicts the label, as after a training with :class:`lambdaplug.Calibrated`.
 
-    The expected calibration error is sum over bins of (rows in the bin/rows) |mean predicted - mean observed|: M. Naeini,
-    G. Cooper, M. Hauskrecht (2015), "Obtaining well calibrated probabilities using Bayesian binning", AAAI.
+    The expected calibration error is sum over bins of (rows in the bin/rows) |mean predicted - mean observed|.
 
     Parameters
     ----------
@@ -84,6 +103,12 @@ def calibration(
     Calibration
         Arrays ``edges``, ``predicted``, ``observed``, ``counts``, the numbers ``logloss`` and ``ece``, and ``plot()``.
 
+    References
+    ----------
+    M. Naeini, G. Cooper, M. Hauskrecht (2015), "Obtaining well calibrated probabilities using Bayesian binning", AAAI.
+
+    Examples
+    --------
     >>> found = calibration(labels=[0, 0, 1, 1], scores=[-2.0, -2.0, -2.0, 2.0], bins=2)
     >>> found.counts, round(found.ece, 3)
     (array([3., 1.]), 0.19)

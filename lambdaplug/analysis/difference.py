@@ -1,12 +1,14 @@
 """What changed from one objective to another: how their gradients differ, by query, by document, by pair."""
 
-import importlib
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import plotting
 from ..errors import LambdaplugError
 from ..objectives import LambdaRank, Mixture, Objective
 from ..objectives.builtin import BuiltIn
@@ -19,10 +21,27 @@ LARGEST = 600  # documents: pairs of larger queries would take too long
 
 @dataclass(frozen=True)
 class PairDifference:
-    """One pair of documents and what the two objectives do with it; rows and ranks count from 0, ``upper`` ranks higher.
+    """One pair of documents and what the two objectives do with it. See :func:`lambdaplug.explain_difference`.
 
-    ``force_a``, ``force_b``: how strongly the pair pulls the upper document up (negative: down), b's divided by the scale
-    ratio. ``share``: of the query's whole difference, pair by pair.
+    Attributes
+    ----------
+    upper, lower : int
+        Rows of the data, from 0; ``upper`` ranks higher.
+    ranks : tuple of int
+        Of the two, from 0.
+    labels : tuple of float
+        Of the two.
+    force_a, force_b : float
+        How strongly the pair pulls the upper document up (negative: down), b's divided by the scale ratio.
+    share : float
+        Of the query's whole difference, pair by pair.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> report = lp.explain_difference(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), [3, 2, 1], [0, 1, 2], [3])
+    >>> report.pairs[0].ranks
+    (0, 1)
     """
 
     upper: int
@@ -36,12 +55,36 @@ class PairDifference:
 
 @dataclass(frozen=True, repr=False)
 class Difference:
-    """How the gradients of ``b`` differ from those of ``a``; printed, a small report.
+    """How the gradients of ``b`` differ from those of ``a``; printed, a small report. See :func:`lambdaplug.explain_difference`.
 
-    Per document: ``gradient_a``, ``gradient_b``, ``difference`` (b divided by the scale ratio, minus a). Per query:
-    ``query_correlation``, ``query_flips``, ``query_scale`` (NaN where nothing is pushed) and ``query_share`` of the whole squared difference.
-    Over all: ``correlation``, ``flips``, ``scale``, ``hessian_scale``. ``worst``: the query that differs most, ``pairs``
-    its pairs that account for most of it (None where an objective is no sum over pairs, or the query has more than 600 documents).
+    Attributes
+    ----------
+    a, b : Objective
+        What was compared.
+    offsets : array of int
+        Where each query's rows begin.
+    gradient_a, gradient_b : array
+        Per document.
+    difference : array
+        Per document: b divided by the scale ratio, minus a.
+    correlation, flips, scale, hessian_scale : float
+        Over all documents: the correlation, the share of documents pushed the other way, and b over a.
+    query_correlation, query_flips, query_scale : array
+        The same per query, NaN where nothing is pushed.
+    query_share : array
+        Per query: of the whole squared difference.
+    worst : int
+        The query that differs most, -1 if none does.
+    pairs : tuple of PairDifference or None
+        Its pairs that account for most of it; None where an objective is no sum over pairs, or the query has more than 600
+        documents.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> report = lp.explain_difference(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), [3, 2, 1], [0, 1, 2], [3])
+    >>> report.worst, report.difference.round(3).tolist()
+    (0, [0.047, -0.14, 0.093])
     """
 
     a: Objective
@@ -100,26 +143,34 @@ class Difference:
 
     def plot(self, axes: Any = None) -> Any:
         """Gradient against gradient, the queries' correlations, and the worst query's documents. Three Matplotlib axes."""
-        if axes is None:
-            axes = importlib.import_module("matplotlib.pyplot").subplots(1, 3, figsize=(13, 4))[1]
-        cloud, queries, documents = axes
-        scaled = self.gradient_b / self.scale if self.scale > 0 else self.gradient_b
-        cloud.plot(self.gradient_a, scaled, ".", markersize=2, alpha=0.5)
-        cloud.axline((0, 0), slope=1, color="0.5", linewidth=0.8)
-        cloud.set(
-            xlabel="gradient of a", ylabel="of b, divided by the scale", title=f"correlation {self.correlation:.3f}"
-        )
-        known = self.query_correlation[~np.isnan(self.query_correlation)]
-        queries.hist(known, bins=np.linspace(min(0.0, known.min(initial=0.0)), 1.0, 31))
-        queries.set(xlabel="correlation in a query", ylabel="queries", title=f"sign flips {self.flips:.1%}")
-        if self.worst >= 0:
-            rows = slice(*self.offsets[self.worst : self.worst + 2].tolist())
-            place = np.arange(rows.stop - rows.start)
-            documents.bar(place - 0.2, self.gradient_a[rows], 0.4, label="a")
-            documents.bar(place + 0.2, scaled[rows], 0.4, label="b, divided by the scale")
-            documents.legend(fontsize="small")
-        documents.set(xlabel="document", ylabel="gradient", title=f"query {self.worst}")
-        return axes
+        with plotting.drawing(axes, "AB;CC", figsize=(8.0, 7.0)) as drawn:
+            cloud, queries, documents = drawn
+            scaled = self.gradient_b / self.scale if self.scale > 0 else self.gradient_b
+            cloud.plot(self.gradient_a, scaled, ".", markersize=2, alpha=0.5)
+            cloud.axline((0, 0), slope=1, color="0.5", linewidth=0.8)
+            cloud.set(xlabel="gradient of a", ylabel=f"gradient of b / {self.scale:.3g}, the scale")
+            cloud.set_title(f"All documents:\ncorrelation {self.correlation:.3f}, sign flips {self.flips:.1%}")
+            known = self.query_correlation[~np.isnan(self.query_correlation)]
+            queries.hist(known, bins=np.linspace(min(0.0, known.min(initial=0.0)), 1.0, 31))
+            queries.set(xlabel="correlation of a and b within a query", ylabel="number of queries")
+            plotting.integers(queries.yaxis)
+            queries.set_title(f"Each query:\nmedian correlation {np.median(known) if len(known) else np.nan:.3f}")
+            documents.set(xlabel="document of the query", ylabel="gradient")
+            plotting.integers(documents.xaxis)
+            if self.worst >= 0:
+                rows = slice(*self.offsets[self.worst : self.worst + 2].tolist())
+                place = np.arange(rows.stop - rows.start)
+                documents.bar(place - 0.2, self.gradient_a[rows], 0.4, label="a")
+                documents.bar(place + 0.2, scaled[rows], 0.4, label=f"b / {self.scale:.3g}")
+                share = self.query_share[self.worst]
+                documents.set_title(f"Query {self.worst}, which differs most: {share:.1%} of the difference")
+                plotting.legend(documents)
+            else:
+                documents.set_title("No query differs but in scale")
+            if axes is None:  # a figure of our own has room for the names
+                names = f"a = {plotting.shortened(self.a, 100)}\nb = {plotting.shortened(self.b, 100)}"
+                cloud.figure.suptitle(names, x=0.01, ha="left", fontsize="medium")
+        return drawn
 
 
 def explain_difference(
@@ -136,9 +187,32 @@ def explain_difference(
     """What changes if b is trained instead of a: their gradients at the same scores, compared.
 
     Boosters divide by hessians and are steered by learning rates, so one factor over all documents (the scale ratio) is
-    reported and then taken out; what is left is direction. ``print`` the result, or ``.plot()`` it; its arrays hold one
-    value per query or per document.
+    reported and then taken out; what is left is direction.
 
+    Parameters
+    ----------
+    objective_a, objective_b : Objective
+        Such as ``lp.presets.lightgbm()`` and ``lp.objective("map")``.
+    scores : array-like
+        One score per row.
+    labels : array-like
+        One label per row.
+    group : array-like
+        The number of documents of each query, in order.
+    weight : array-like, optional
+        One per row or per query.
+    iteration : int
+        Of schedules.
+    pairs : int
+        How many pairs of the worst query to list.
+
+    Returns
+    -------
+    Difference
+        ``print`` it, or ``.plot()`` it; its arrays have one value per query or per document.
+
+    Examples
+    --------
     >>> report = explain_difference(LambdaRank("ndcg"), LambdaRank("map"), [3, 2, 1], [0, 1, 2], [3])
     >>> round(report.correlation, 3), report.flips
     (0.959, 0.0)

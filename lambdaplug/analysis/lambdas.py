@@ -5,10 +5,12 @@ of several rounds, one row each. Both return :class:`Curves`: arrays by name, wi
 training while it runs.
 """
 
+from __future__ import annotations
+
 import abc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +46,24 @@ Rounds: TypeAlias = npt.ArrayLike | None  # their numbers, default 0 on
 
 
 class Moment(NamedTuple):
-    """The state of a model at one round."""
+    """The state of a model at one round: what a :class:`Diagnostic` is asked about.
+
+    Attributes
+    ----------
+    queries : Queries
+        The rows to look at.
+    scores : array
+        One per row.
+    before : array or None
+        The scores when last asked.
+    iteration : int
+        The number of the round.
+
+    Examples
+    --------
+    >>> Moment(Queries([0, 1], [2]), np.array([0.5, 0.1])).iteration
+    0
+    """
 
     queries: Queries
     scores: Array
@@ -53,7 +72,21 @@ class Moment(NamedTuple):
 
 
 class Diagnostic(abc.ABC):
-    """Something to ask of a round: one number for each name."""
+    """Something to ask of a round: one number for each name. Base class; ``lp.record`` takes any subclass.
+
+    A subclass is called with a :class:`Moment` and returns a dict; ``unit`` says what its numbers are.
+
+    Examples
+    --------
+    >>> class Spread(Diagnostic):
+    ...     unit = "score"
+    ...     def __call__(self, moment):
+    ...         return {"spread": float(np.ptp(moment.scores))}
+    >>> Spread().over([3.0, 2.0, 0.5], Queries([0, 1, 0], [3]))["spread"]
+    array([2.5])
+    """
+
+    unit: ClassVar[str] = "value"
 
     @abc.abstractmethod
     def __call__(self, moment: Moment) -> dict[str, float]: ...
@@ -67,15 +100,32 @@ class Diagnostic(abc.ABC):
             raise LambdaplugError(f"scores: expected {expected[0]} rounds of {expected[1]} rows, got {rounds.shape}.")
         befores = [None, *rounds[:-1]]
         moments = [Moment(queries, *round) for round in zip(rounds, befores, numbers.tolist(), strict=True)]
-        return Curves(numbers, [self(moment) for moment in moments])
+        rows = [self(moment) for moment in moments]
+        return Curves(numbers, rows, units={name: self.unit for row in rows for name in row})
 
 
 @dataclass(frozen=True)
 class Agreement(Diagnostic):
-    """The share of documents that a and another objective push the same way, or that the other leaves alone (Figure 2).
+    """The share of documents that a and another objective push the same way, or that the other leaves alone.
 
-    ``others``: one objective, or several by name.
+    Parameters
+    ----------
+    a : Objective
+        The one.
+    others : Objective or mapping
+        One other, or several by name.
+
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 2.
+
+    Examples
+    --------
+    >>> Agreement(LambdaRank("ndcg"), LambdaRank("map")).over([3.0, 2.0, 1.0], Queries([0, 1, 0], [3]))["agreement"]
+    array([1.])
     """
+
+    unit: ClassVar[str] = "share of documents"
 
     a: Objective
     others: Objective | Mapping[str, Objective]
@@ -94,10 +144,28 @@ class Agreement(Diagnostic):
 
 @dataclass(frozen=True)
 class ForceByLabel(Diagnostic):
-    """From whom a highly relevant document's force comes: by the other document's label, the mean share (Eq. 11).
+    """From whom a highly relevant document's force comes: by the other document's label, the mean share.
 
     The pairs between two labels are picked out by document weights, so this is the objective's own force.
+
+    Parameters
+    ----------
+    objective : LambdaRank
+        Whose force; of pairs, and of the data set's own labels.
+    high : float
+        The least label of a highly relevant document.
+
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, equation 11, figure 3a.
+
+    Examples
+    --------
+    >>> ForceByLabel(LambdaRank("ndcg"), high=1).over([3.0, 2.0, 1.0], Queries([0, 1, 0], [3]))["force from label 0"]
+    array([1.])
     """
+
+    unit: ClassVar[str] = "share of the force"
 
     objective: LambdaRank
     high: float = 3
@@ -137,7 +205,24 @@ class ForceByLabel(Diagnostic):
 
 @dataclass(frozen=True)
 class TopLabels(Diagnostic):
-    """The shares of the labels among the documents ranked in the top k (Figure 3b)."""
+    """The shares of the labels among the documents ranked in the top k.
+
+    Parameters
+    ----------
+    k : int
+        How many ranks are the top.
+
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 3b.
+
+    Examples
+    --------
+    >>> TopLabels(2).over([3.0, 2.0, 1.0], Queries([0, 1, 0], [3]))["label 1 in the top 2"]
+    array([0.5])
+    """
+
+    unit: ClassVar[str] = "share of the top documents"
 
     k: int = 3
 
@@ -150,7 +235,24 @@ class TopLabels(Diagnostic):
 
 @dataclass(frozen=True)
 class RankChanges(Diagnostic):
-    """The shares of the top k places, and of all places, that hold another document than when last asked (Figure 4)."""
+    """The shares of the top k places, and of all places, that hold another document than when last asked.
+
+    Parameters
+    ----------
+    k : int
+        How many ranks are the top.
+
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 4.
+
+    Examples
+    --------
+    >>> RankChanges(1).over([[3, 2, 1], [1, 2, 3]], Queries([0, 1, 0], [3]))["changed in the top 1"]
+    array([nan,  1.])
+    """
+
+    unit: ClassVar[str] = "share of places"
 
     k: int = 3
 
@@ -165,7 +267,24 @@ class RankChanges(Diagnostic):
 
 @dataclass(frozen=True)
 class EffectivePairs(Diagnostic):
-    """The number of pairs that exert a force, for each LambdaRank inside an objective (see :func:`count_pairs`)."""
+    """The number of pairs that exert a force, for each LambdaRank inside an objective (see :func:`count_pairs`).
+
+    Parameters
+    ----------
+    objective : Objective
+        A LambdaRank, or a sum with some inside.
+
+    References
+    ----------
+    P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR.
+
+    Examples
+    --------
+    >>> EffectivePairs(LambdaRank("ndcg")).over([3.0, 2.0, 1.0], Queries([0, 1, 0], [3]))["effective pairs: ndcg"]
+    array([2.])
+    """
+
+    unit: ClassVar[str] = "pairs"
 
     objective: Objective
 
@@ -175,7 +294,20 @@ class EffectivePairs(Diagnostic):
 
 
 class Measured(Diagnostic):
-    """Measures of the ranking."""
+    """Measures of the ranking: the mean over queries of each.
+
+    Parameters
+    ----------
+    *measures : str or Measure
+        One or several.
+
+    Examples
+    --------
+    >>> Measured("mrr").over([3.0, 2.0, 1.0], Queries([0, 1, 0], [3]))["mrr"]
+    array([0.5])
+    """
+
+    unit: ClassVar[str] = "measure"
 
     def __init__(self, *measures: str | Measure) -> None:
         self.measures: Sequence[Measure] = [as_measure(measure) for measure in measures]
@@ -196,8 +328,34 @@ def lambda_agreement(
     group: Values,
     iterations: Rounds = None,
 ) -> Curves:
-    """:class:`Agreement` of two objectives (or of a with several named ones) over rounds.
+    """How far two objectives push documents the same way, over rounds: :class:`Agreement` of given scores.
 
+    Parameters
+    ----------
+    a : Objective
+        The one.
+    b : Objective or mapping
+        The other, or several by name.
+    scores : array-like
+        Of one ranking, one per row, or of several rounds, [round, row].
+    labels : array-like
+        One label per row.
+    group : array-like
+        The number of documents of each query, in order.
+    iterations : array-like, optional
+        The numbers of the rounds; default 0, 1, ...
+
+    Returns
+    -------
+    Curves
+        Arrays by name, one value per round, with ``.plot()``.
+
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 2.
+
+    Examples
+    --------
     >>> both = LambdaRank("ndcg"), LambdaRank("ndcg", labels=[0, 1])
     >>> lambda_agreement(*both, scores=[[0, 0], [1, 0]], labels=[1, 0], group=[2])["agreement"]
     array([0., 0.])
@@ -208,8 +366,34 @@ def lambda_agreement(
 def force_by_label(
     objective: LambdaRank, scores: Values, labels: Values, group: Values, high: float = 3, iterations: Rounds = None
 ) -> Curves:
-    """:class:`ForceByLabel`: of the force on documents labelled ``high`` or more, the share of each other label.
+    """Of the force on documents labelled ``high`` or more, the share of each other label: :class:`ForceByLabel`.
 
+    Parameters
+    ----------
+    objective : LambdaRank
+        Whose force; of pairs, and of the data set's own labels.
+    scores : array-like
+        Of one ranking, one per row, or of several rounds, [round, row].
+    labels : array-like
+        One label per row.
+    group : array-like
+        The number of documents of each query, in order.
+    high : float
+        The least label of a highly relevant document.
+    iterations : array-like, optional
+        The numbers of the rounds; default 0, 1, ...
+
+    Returns
+    -------
+    Curves
+        Arrays by name, one value per round, with ``.plot()``.
+
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, equation 11.
+
+    Examples
+    --------
     >>> shares = force_by_label(LambdaRank("ndcg"), [0, 0, 0], [3, 0, 1], [3])
     >>> {name: round(float(share[0]), 3) for name, share in shares.items()}
     {'force from label 0': 0.463, 'force from label 1': 0.537}
@@ -218,8 +402,32 @@ def force_by_label(
 
 
 def top_labels(scores: Values, labels: Values, group: Values, k: int = 3, iterations: Rounds = None) -> Curves:
-    """:class:`TopLabels`: what stands in the top k.
+    """The shares of the labels in the top k: :class:`TopLabels` of given scores.
 
+    Parameters
+    ----------
+    scores : array-like
+        Of one ranking, one per row, or of several rounds, [round, row].
+    labels : array-like
+        One label per row.
+    group : array-like
+        The number of documents of each query, in order.
+    k : int
+        How many ranks are the top.
+    iterations : array-like, optional
+        The numbers of the rounds; default 0, 1, ...
+
+    Returns
+    -------
+    Curves
+        Arrays by name, one value per round, with ``.plot()``.
+
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 3b.
+
+    Examples
+    --------
     >>> top_labels([3, 2, 1], [0, 4, 1], [3], k=2)["label 4 in the top 2"]
     array([0.5])
     """
@@ -227,8 +435,30 @@ def top_labels(scores: Values, labels: Values, group: Values, k: int = 3, iterat
 
 
 def rank_changes(scores: Values, group: Values, k: int = 3, iterations: Rounds = None) -> Curves:
-    """:class:`RankChanges` from each round to the next; the first has none before it.
+    """The share of places that change hands from each round to the next: :class:`RankChanges` of given scores.
 
+    Parameters
+    ----------
+    scores : array-like
+        Of several rounds, [round, row]; the first has none before it, and is NaN.
+    group : array-like
+        The number of documents of each query, in order.
+    k : int
+        How many ranks are the top.
+    iterations : array-like, optional
+        The numbers of the rounds; default 0, 1, ...
+
+    Returns
+    -------
+    Curves
+        Arrays by name, one value per round, with ``.plot()``.
+
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 4.
+
+    Examples
+    --------
     >>> changes = rank_changes([[3, 2, 1, 0], [3, 2, 0, 1]], [4], k=2)
     >>> changes["changed in the top 2"], changes["changed in the list"]
     (array([nan,  0.]), array([nan, 0.5]))
@@ -240,8 +470,32 @@ def rank_changes(scores: Values, group: Values, k: int = 3, iterations: Rounds =
 def effective_pairs(
     objective: Objective, scores: Values, labels: Values, group: Values, iterations: Rounds = None
 ) -> Curves:
-    """:class:`EffectivePairs`: the pairs that exert a force. Few of them, little to learn from.
+    """The number of pairs that exert a force: :class:`EffectivePairs`. Few of them, little to learn from.
 
+    Parameters
+    ----------
+    objective : Objective
+        A LambdaRank, or a sum with some inside.
+    scores : array-like
+        Of one ranking, one per row, or of several rounds, [round, row].
+    labels : array-like
+        One label per row.
+    group : array-like
+        The number of documents of each query, in order.
+    iterations : array-like, optional
+        The numbers of the rounds; default 0, 1, ...
+
+    Returns
+    -------
+    Curves
+        Arrays by name, one value per round, with ``.plot()``.
+
+    References
+    ----------
+    P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR.
+
+    Examples
+    --------
     >>> effective_pairs(LambdaRank("ndcg"), [3, 2, 1], [0, 1, 0], [3])["effective pairs: ndcg"]
     array([2.])
     """
@@ -253,6 +507,29 @@ def count_pairs(objective: Objective, scores: npt.ArrayLike, queries: Queries) -
 
     A tier of a Graded counts its own pairs: those that are equal in the tiers above it. A construction that acts on single
     documents (``"discrete_bounded"``) has none, and is refused.
+
+    Parameters
+    ----------
+    objective : Objective
+        A LambdaRank, or a sum with some inside.
+    scores : array-like
+        One score per row.
+    queries : Queries
+        Labels and groups: ``lambdaplug.queries.Queries(labels, group)``.
+
+    Returns
+    -------
+    dict
+        By the measure's text, an array with one number per query.
+
+    References
+    ----------
+    P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR.
+
+    Examples
+    --------
+    >>> count_pairs(LambdaRank("ndcg"), [3, 2, 1], Queries([0, 1, 0], [3]))
+    {'ndcg': array([2])}
     """
     values = vector(scores, "scores")
     order = queries.rank(values, 1)

@@ -39,8 +39,21 @@ GATHERED_ROWS = 4096  # by a task
 class LeafModel:
     """A row's score is a constant plus one weight for each tree: that of the leaf it stands in.
 
-    ``read(first, last)`` returns, of the rows first..last-1, their scores and their places ``[row, tree]`` in
-    ``weights``.
+    Parameters
+    ----------
+    weights : array
+        All leaf values.
+    trees : int
+        How many trees.
+    read : callable
+        ``read(first, last)`` returns, of the rows first..last-1, their scores and their places ``[row, tree]`` in ``weights``.
+
+    Examples
+    --------
+    >>> leaves = np.array([[0], [1]], np.int32)  # two rows, each in a leaf of its own of one tree
+    >>> model = LeafModel(np.array([0.0, 1.0]), 1, lambda first, last: (np.arange(2.0)[first:last], leaves[first:last]))
+    >>> model.read(1, 2)[0]
+    array([1.])
     """
 
     weights: Array
@@ -80,6 +93,27 @@ class Landscape:
     Scores are linear in the weights: along a direction u they are s + eta * (sum of u over a row's leaves). So a
     direction costs one pass over the leaf numbers, and every step along it one ranking. Rows come in chunks of whole
     queries; no result depends on the number of threads.
+
+    Parameters
+    ----------
+    model : LeafModel
+        Weights, and where each row stands in each tree.
+    queries : Queries
+        Labels and groups.
+    measure : str or Measure
+        What is looked at.
+    threads : int, optional
+        Default all cores.
+
+    Examples
+    --------
+    >>> leaves = np.array([[0], [1]], np.int32)  # two rows, each in a leaf of its own of one tree
+    >>> model = LeafModel(np.array([0.0, 1.0]), 1, lambda first, last: (np.arange(2.0)[first:last], leaves[first:last]))
+    >>> landscape = Landscape(model, Queries([0, 1], [2]), "ndcg")
+    >>> landscape.value()
+    1.0
+    >>> round(landscape.value(np.array([2.0, 0.0])), 4)  # with these added to the leaf values
+    0.6309
     """
 
     def __init__(self, model: LeafModel, queries: Queries, measure: str | Measure, threads: int | None = None) -> None:

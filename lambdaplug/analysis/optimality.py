@@ -1,6 +1,5 @@
 """Is a model a local optimum of a measure? A Monte Carlo certificate (Donmez, Svore, Burges 2009, section 5)."""
 
-import importlib
 import math
 import time
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .. import plotting
 from ..checking import integer
 from ..errors import LambdaplugError
 from ..queries import Array
@@ -53,7 +53,40 @@ def confidence_of(directions: int, share: float = 0.01) -> float:
 
 @dataclass(frozen=True, repr=False)
 class Optimality:
-    """What ``lp.local_optimality`` found; prints as a report."""
+    """What ``lp.local_optimality`` found; prints as a report.
+
+    Attributes
+    ----------
+    measure : str
+        What was looked at.
+    trial : Trial
+        All directions at all steps: arrays [direction, step].
+    steps : array
+        Times ``norm``.
+    single, single_steps, single_weights : Trial and arrays
+        One weight at a time: by so many root mean squares of a weight, and which ones.
+    guided : Trial
+        Along the lambda forces of the measure, which are no random direction.
+    weights, norm : int and float
+        How many leaf values, and their norm.
+    curves : Curves
+        The measure along some directions, from -eta to eta, and over all directions.
+    share, rule, level, seed : float, str, float and int
+        As asked for.
+    seconds : float
+        How long it took.
+
+    Examples
+    --------
+    >>> from lambdaplug.analysis import Landscape, LeafModel
+    >>> from lambdaplug.queries import Queries
+    >>> leaves = np.array([[0], [1]], np.int32)  # two rows, each in a leaf of its own of one tree
+    >>> model = LeafModel(np.array([0.0, 1.0]), 1, lambda first, last: (np.arange(2.0)[first:last], leaves[first:last]))
+    >>> landscape = Landscape(model, Queries([0, 1], [2]), "ndcg")
+    >>> report = examine(landscape, directions=5, steps=[0.1], single_weights=0, progress=False)
+    >>> report.best_improvement, report.directions
+    (0.0, 5)
+    """
 
     measure: str
     trial: Trial  # all directions at all steps
@@ -223,34 +256,37 @@ class Optimality:
 
         Returns Matplotlib's axes.
         """
-        if ax is None:
-            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
         x = self.curves.iterations
         low, high = self.curves["lowest"], self.curves["highest"]
-        ax.fill_between(x, low, high, color="0.9", label=f"all {self.directions} directions")
-        for name, values in self.curves.items():
-            if name.startswith("direction"):
-                ax.plot(x, values, ".-", label=name)
-        ax.axhline(self.value, color="0.4", linestyle=":", linewidth=1)
-        ax.set_xscale("symlog", linthresh=float(self.steps.min()))
-        ax.set_xlabel("step / norm of the leaf values")
-        ax.set_ylabel(self.measure)
-        ax.set_title(f"{self.measure}: {'local optimum' if self.optimum else 'no local optimum'}")
-        ax.legend(fontsize="small")
+        many = f"of {self.directions} random directions"
+        found = f"none {many} improves" if self.optimum else f"{self.improving} {many} improve"
+        verdict = f"{'a' if self.optimum else 'not a'} local optimum,\n{found} it{self._how}"
+        with plotting.drawing(ax) as ax:
+            ax.fill_between(x, low, high, color="0.85", label=f"all {self.directions} directions, forward")
+            for name, values in self.curves.items():
+                if name.startswith("direction"):
+                    ax.plot(x, values, ".-", label=name)
+            ax.axhline(self.value, color="0.4", linestyle=":", linewidth=1, label="the model's value")
+            if self.rule == "significant":  # what the verdict asks of a curve
+                bound = np.concatenate([self.detectable[::-1], [0.0], self.detectable])
+                ax.plot(x, self.value + bound, "k--", linewidth=1, label="significant from about here")
+            ax.set_xscale("symlog", linthresh=float(self.steps.min()))
+            ax.set(xlabel="step / norm of the leaf values", ylabel=self.measure)
+            ax.set_title(f"{self.measure} {self.value:.4f}: {verdict}")
+            plotting.legend(ax)
         return ax
 
     def plot_weights(self, ax: Any = None, count: int = 4) -> Any:
         """The measure as single weights move, for those that change it most; returns Matplotlib's axes."""
-        if ax is None:
-            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
         x = np.append(self.single_steps, 0.0)
         order = np.argsort(x)
-        for row in np.argsort(-np.ptp(self.single.change, axis=1), kind="stable")[:count]:
-            values = self.single.value + np.append(self.single.change[row], 0.0)
-            ax.plot(x[order], values[order], ".-", label=f"leaf value {self.single_weights[row]}")
-        ax.set_xlabel("change / root mean square of the leaf values")
-        ax.set_ylabel(self.measure)
-        ax.legend(fontsize="small")
+        with plotting.drawing(ax) as ax:
+            for row in np.argsort(-np.ptp(self.single.change, axis=1), kind="stable")[:count]:
+                values = self.single.value + np.append(self.single.change[row], 0.0)
+                ax.plot(x[order], values[order], ".-", label=f"leaf value {self.single_weights[row]}")
+            ax.set(xlabel="change / root mean square of the leaf values", ylabel=self.measure)
+            ax.set_title(f"{self.measure} as single leaf values move: those that change it most")
+            plotting.legend(ax)
         return ax
 
 
@@ -265,7 +301,33 @@ def examine(
     single_steps: Sequence[float] = SINGLE_STEPS,
     shown: int = 4,
 ) -> Optimality:
-    """The certificate for the weights of a landscape's model; see ``lp.local_optimality`` for what it means."""
+    """The certificate for the weights of a landscape's model; see ``lp.local_optimality`` for what it means.
+
+    Parameters
+    ----------
+    landscape : Landscape
+        A measure around the weights of a model.
+    directions, steps, seed, progress, single_weights, single_steps, shown : optional
+        As for ``lp.local_optimality``.
+    rules : Rules
+        ``rule``, ``level`` and ``share`` of ``lp.local_optimality``.
+
+    Returns
+    -------
+    Optimality
+        The report.
+
+    Examples
+    --------
+    >>> from lambdaplug.analysis import Landscape, LeafModel
+    >>> from lambdaplug.queries import Queries
+    >>> leaves = np.array([[0], [1]], np.int32)  # two rows, each in a leaf of its own of one tree
+    >>> model = LeafModel(np.array([0.0, 1.0]), 1, lambda first, last: (np.arange(2.0)[first:last], leaves[first:last]))
+    >>> landscape = Landscape(model, Queries([0, 1], [2]), "ndcg")
+    >>> report = examine(landscape, directions=5, steps=[0.1], single_weights=0, progress=False)
+    >>> report.optimum, report.value
+    (True, 1.0)
+    """
     started = time.perf_counter()
     _check(directions, steps, rules, single_weights)
     weights = landscape.model.weights

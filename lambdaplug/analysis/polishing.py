@@ -31,6 +31,33 @@ def climb(
     A round has two directions to go: the sum of the lambda forces in each leaf, and the slope of the measure itself,
     from its differences along random directions both ways. Of all steps along either, the one that raises the
     training measure most is taken; when none does, or validation has not risen for so many rounds, the walk is over.
+
+    Parameters
+    ----------
+    train, valid : Landscape
+        Where to climb, and where to look whether it helped.
+    rounds, probes, patience, seed : int
+        As for ``lp.polish``.
+    steps : sequence of float
+        As for ``lp.polish``.
+    tick : callable
+        Called with 1 after each round.
+
+    Returns
+    -------
+    array, list of dict
+        What to add to the weights, and one row per accepted step.
+
+    Examples
+    --------
+    >>> from lambdaplug.analysis import LeafModel
+    >>> from lambdaplug.queries import Queries
+    >>> leaves = np.array([[0], [1]], np.int32)  # two rows, each in a leaf of its own of one tree
+    >>> model = LeafModel(np.array([1.0, 0.0]), 1, lambda first, last: (np.array([1.0, 0.0])[first:last], leaves[first:last]))
+    >>> landscape = Landscape(model, Queries([0, 1], [2]), "ndcg")
+    >>> moved, trace = climb(landscape, landscape, 3, 0, [0.5, 1.0], 1, 0, lambda rounds: None)
+    >>> trace[0]["train"] < trace[-1]["train"]
+    True
     """
     for name, count, least in (("rounds", rounds, 0), ("probes", probes, 0), ("patience", patience, 1)):
         integer(count, f"polish: {name}", least)

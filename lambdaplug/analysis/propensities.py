@@ -1,11 +1,14 @@
 """How likely each display position is looked at, from logs in which documents changed places."""
 
+from __future__ import annotations
+
 import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import plotting
 from ..data.clicks import Clicks
 from ..data.sessions import Columns, Placements, Sessions, add_up
 from ..errors import LambdaplugError, LambdaplugWarning
@@ -30,6 +33,12 @@ class PropensityCurve(PositionBias):
         The ends of the intervals; both 1 for the first.
     level : float
         Of the intervals.
+
+    Examples
+    --------
+    >>> curve = PropensityCurve([1.0, 0.5], [1.0, 0.4], [1.0, 0.6], level=0.95)
+    >>> curve.propensity.tolist(), curve.high.tolist()
+    ([1.0, 0.5], [1.0, 0.6])
     """
 
     level: float
@@ -60,7 +69,9 @@ class PropensityCurve(PositionBias):
     def plot(self, ax: Any = None, truth: npt.ArrayLike | None = None) -> Any:
         """The propensities by position with their intervals, and the true ones where they are known. Returns Matplotlib's axes."""
         ax = super().plot(ax, truth)
-        ax.fill_between(np.arange(len(self)), self.low, self.high, alpha=0.2)
+        name = f"{self.level:.0%} interval"
+        ax.fill_between(np.arange(len(self)), self.low, self.high, alpha=0.2, color=plotting.BLUE, label=name)
+        plotting.legend(ax, frameon=False, fontsize="small")
         return ax
 
 
@@ -89,10 +100,6 @@ def estimate_propensities(
     What it takes for granted is that a look depends on the position alone. Intervals are by the delta method for log p,
     with the spread between queries or that of independent clicks, whichever is larger.
 
-    A. Agarwal, I. Zaitsev, X. Wang, C. Li, M. Najork, T. Joachims (2019), "Estimating position bias without intrusive
-    interventions", WSDM. X. Wang, M. Bendersky, D. Metzler, M. Najork (2016), "Learning to rank with selection bias in
-    personal search", SIGIR (randomised results).
-
     Parameters
     ----------
     log : Sessions, Clicks or DataFrame
@@ -116,6 +123,14 @@ def estimate_propensities(
         ``propensity``, ``low`` and ``high`` by position; compare it with ``lp.position_bias(booster).propensity``, ``.plot()``
         it, or train with it: ``lp.Unbiased(objective, position, propensities=curve)``.
 
+    References
+    ----------
+    A. Agarwal, I. Zaitsev, X. Wang, C. Li, M. Najork, T. Joachims (2019), "Estimating position bias without intrusive
+    interventions", WSDM. X. Wang, M. Bendersky, D. Metzler, M. Najork (2016), "Learning to rank with selection bias in
+    personal search", SIGIR (randomised results).
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> labels, group = [2, 1, 0, 0] * 200, [4] * 200
     >>> log = lp.data.simulate_clicks(labels, group, users="position", examination=1.0, rankings=5, sessions=40)

@@ -1,5 +1,7 @@
 """Batches of rows whose boundaries cut no query, for data that does not fit into memory."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -17,10 +19,21 @@ Batch: TypeAlias = tuple[npt.NDArray[Any], ...]
 def whole_queries(batches: Iterable[Sequence[npt.ArrayLike]]) -> Iterator[Batch]:
     """The same rows in batches that cut no query: a batch's last query waits for the next batch, where it may go on.
 
-    A batch is a tuple of arrays with one entry per row, the last of them the query ids: ``(X, labels, qid)``. Held
-    at a time are one batch, a copy of it where a query was joined to it, and one query, copied too: the reader may fill
+    Held at a time are one batch, a copy of it where a query was joined to it, and one query, copied too: the reader may fill
     its arrays anew. A query that comes back after another one is an error: its rows must stand together.
 
+    Parameters
+    ----------
+    batches : iterable of tuples of arrays
+        Arrays with one entry per row, the last of them the query ids: ``(X, labels, qid)``.
+
+    Returns
+    -------
+    iterator of tuples of arrays
+        As they came.
+
+    Examples
+    --------
     >>> read = [([5, 6, 7], [1, 1, 2]), ([8, 9], [2, 3])]  # one column and the query ids; query 2 is cut in two
     >>> [(values.tolist(), ids.tolist()) for values, ids in whole_queries(read)]
     [([5, 6], [1, 1]), ([7, 8], [2, 2]), ([9], [3])]

@@ -1,5 +1,7 @@
 """Clicks of simulated users, whose ways are known."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
@@ -37,6 +39,12 @@ class Clicks:
     propensity : array of float
         By position: how likely a user looks there. For users who look at ranks independently of each other, the true
         chance; for cascades, which depend on the documents, the share of these sessions.
+
+    Examples
+    --------
+    >>> log = simulate_clicks([4, 0, 0], [3], users="position", sessions=10)
+    >>> log.position.tolist()
+    [0, 1, 2]
     """
 
     rows: Integers
@@ -120,6 +128,18 @@ def simulate_clicks(  # type: ignore[misc]  # the overloads say what is returned
     variety : float
         The rankings after the first are by ``scores`` plus so many standard deviations of normal noise.
 
+    Returns
+    -------
+    array or Clicks
+        With ``users="last"`` one click score in [0, 1] per row; else a log of all clicks.
+
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, section 6. A. Chuklin,
+    I. Markov, M. de Rijke (2015), "Click models for web search", Morgan & Claypool.
+
+    Examples
+    --------
     >>> simulate_clicks([4, 0, 0], [3], sessions=10).shape
     (3,)
     >>> log = simulate_clicks([4, 0, 0], [3], users="position", rankings=2, sessions=10)

@@ -1,5 +1,7 @@
 """LETOR text, which is SVMLight with query ids: ``label qid:7 1:0.5 2:0.25 # comment``, one document per line."""
 
+from __future__ import annotations
+
 import contextlib
 import gzip
 import importlib
@@ -43,7 +45,22 @@ POWERS_OF_TEN = np.array([float(f"1e{power}") for power in range(64)])
 
 
 class LetorParts(NamedTuple):
-    """The parts of a known data set; ``valid`` is None where its owners made none."""
+    """The parts of a known data set, as ``load_letor(folder, layout=...)`` reads it.
+
+    Attributes
+    ----------
+    train, test : RankingData
+        Their parts.
+    valid : RankingData or None
+        None where its owners made none.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> train, test = lp.data.cubic(queries=4, documents=3, features=2).split(0.5, 0.5)
+    >>> len(LetorParts(train, None, test).train.group)
+    2
+    """
 
     train: RankingData
     valid: RankingData | None
@@ -95,18 +112,37 @@ def load_letor(  # type: ignore[misc]  # the overloads say what is returned, thi
 ) -> RankingData | LetorParts:
     """Read LETOR / SVMLight text with query ids, gzipped or not; several files are read as one after the other.
 
-    The features become the columns of a dense float32 table, feature id 1 the first. There are as many as the widest
-    line has, or ``features``. The table has a column for every id up to the largest, so that one above ``max_features``
-    is refused: a mistake more often than a feature. A feature that a line leaves out is ``missing`` (0 as in LETOR; NaN
-    if you say so); a number beyond float32 becomes its largest one. Query ids are integers; where one is not (``qid:WT04-170``), all are
-    kept as text. Comments are dropped. The lines of a query must stand together:
-    ``sort`` brings them together, queries in the order of their first lines. ``progress`` shows a bar (None: where the
-    files are large and tqdm is installed). A path may also be a pipe, such as ``/dev/stdin``.
+    The features become the columns of a dense float32 table, feature id 1 the first; a number beyond float32 becomes its
+    largest one. Query ids are integers; where one is not (``qid:WT04-170``), all are kept as text. Comments are dropped.
 
-    ``layout`` names a known data set in a folder: its train, validation and test part are returned. ``"mslr"``
-    (MSLR-WEB10K and 30K) and ``"mq"`` (MQ2007, MQ2008) have folds 1 to 5, ``"yahoo"`` sets 1 and 2 (also by ``fold``),
-    ``"istella"`` its only one.
+    Parameters
+    ----------
+    path : path or sequence of paths
+        Files; a path may also be a pipe, such as ``/dev/stdin``. With ``layout`` a folder.
+    layout : str, optional
+        A known data set in a folder, of which train, validation and test part are returned: ``"mslr"`` (MSLR-WEB10K and 30K)
+        and ``"mq"`` (MQ2007, MQ2008) have folds 1 to 5, ``"yahoo"`` sets 1 and 2 (also by ``fold``), ``"istella"`` its only one.
+    fold : int
+        Of the layout.
+    features : int, optional
+        The number of columns; default as many as the widest line has.
+    max_features : int
+        The table has a column for every id up to the largest, so that one above this is refused: a mistake more often than a
+        feature.
+    missing : float
+        A feature that a line leaves out: 0 as in LETOR, NaN if you say so.
+    sort : bool
+        Bring the lines of a query together, queries in the order of their first lines; without it they must stand together.
+    progress : bool, optional
+        Show a bar; default where the files are large and tqdm is installed.
 
+    Returns
+    -------
+    RankingData or LetorParts
+        The latter with ``layout``.
+
+    Examples
+    --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
     >>> _ = path.write_text("2 qid:10 1:0.5 3:7 # a document\\n0 qid:10 2:-1e-3\\n1 qid:11\\n")
@@ -302,7 +338,7 @@ def _pieces(reader: _Reader, columns: _Columns, named: bool) -> list[_Table]:
     return [tables.pop(number) for number in sorted(tables)]
 
 
-def _parse(chunk: _Chunk, columns: _Columns, reader: _Reader, named: bool) -> "_Table | LambdaplugError":
+def _parse(chunk: _Chunk, columns: _Columns, reader: _Reader, named: bool) -> _Table | LambdaplugError:
     features, missing = columns.features, columns.missing
     if named:
         chunk = chunk._replace(text=reader.numbered(chunk.text))
@@ -388,11 +424,18 @@ def _scattered(
 
 
 def save_letor(path: FilePath, data: RankingData | Iterable[npt.ArrayLike]) -> None:
-    """Write (X, labels, group) as LETOR text, gzipped where the path ends with .gz; it loads back exactly, as float32.
+    """Write (X, labels, group) as LETOR text; it loads back exactly, as float32.
 
-    Every feature is written, in as many digits as float32 needs. Queries without an id of their own are 1, 2, ...;
-    ``query_ids`` may be numbers or text.
+    Parameters
+    ----------
+    path : path
+        Gzipped where it ends with .gz.
+    data : RankingData or (X, labels, group)
+        Every feature is written, in as many digits as float32 needs. Queries without an id of their own are 1, 2, ...;
+        ``query_ids`` may be numbers or text.
 
+    Examples
+    --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "data.txt"
     >>> save_letor(path, ([[0.1, 0]], [2], [1]))

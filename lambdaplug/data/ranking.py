@@ -14,7 +14,24 @@ __all__ = ["RankingData"]
 class RankingData:
     """Rows in queries: features, labels, and the number of documents of each query; unpacks into these three.
 
-    ``query_ids`` are the queries' names in the file they came from, numbers or text, one per query; None for generated data.
+    Attributes
+    ----------
+    X : array of float32
+        One row per document.
+    labels : array of float32
+        One per row.
+    group : array of int
+        The number of documents of each query, in order.
+    query_ids : array or None
+        The queries' names in the file they came from, numbers or text, one per query; None for generated data.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> data = lp.data.cubic(queries=4, documents=3, features=2)
+    >>> X, labels, group = data
+    >>> [len(part.group) for part in data.split(0.5, 0.5)]
+    [2, 2]
     """
 
     X: npt.NDArray[np.float32]

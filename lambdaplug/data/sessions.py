@@ -47,6 +47,13 @@ class Sessions:
         How often each query was asked: weights for ``lp.evaluate``.
     placements : Placements
         The same counts by row and position, for ``lp.estimate_propensities``.
+
+    Examples
+    --------
+    >>> log = {"query": ["a", "a"], "document": ["x", "y"], "position": [1, 2], "click": [0, 1]}
+    >>> rows = from_sessions(log, query="query", document="document", position="position", click="click")
+    >>> rows.qid.tolist(), rows.clicks.tolist()
+    ([0, 0], [0, 1])
     """
 
     query: npt.NDArray[Any]
@@ -98,8 +105,6 @@ def from_sessions(
 
         ctr = (clicks + strength m)/(impressions + strength).
 
-    T. Joachims (2002), "Optimizing search engines using clickthrough data", KDD.
-
     Parameters
     ----------
     frame : DataFrame, table or mapping
@@ -125,6 +130,12 @@ def from_sessions(
         Queries in the order of the log; the rows of a query by their typical position, so that
         ``lp.Unbiased(..., position="rows")`` is near the truth as well. It prints its counts.
 
+    References
+    ----------
+    T. Joachims (2002), "Optimizing search engines using clickthrough data", KDD.
+
+    Examples
+    --------
     >>> log = {
     ...     "query": ["shoes", "shoes", "shoes", "shoes", "shoes", "shoes"],
     ...     "document": ["a", "b", "c", "b", "a", "c"],

@@ -15,11 +15,35 @@ LABEL_SHARES = (0.55, 0.25, 0.13, 0.05, 0.02)  # labels 0..4 as judged web resul
 def cubic(
     queries: int, documents: int = 50, features: int = 50, terms: int = 60, noise: float = 0.0, seed: int = 0
 ) -> RankingData:
-    """Labels 0..4 from a random cubic polynomial of normal features, plus noise (in standard deviations).
+    """Labels 0..4 from a random cubic polynomial of normal features, plus noise.
 
-    The polynomial has ``terms`` random monomials of degree 1, 2 or 3; its values are cut into labels at the quantiles
-    ``LABEL_SHARES``. The same seed gives the same numbers everywhere.
+    The values of the polynomial are cut into labels at the quantiles ``LABEL_SHARES``. The same seed gives the same numbers
+    everywhere.
 
+    Parameters
+    ----------
+    queries, documents : int
+        How many queries, and documents of each.
+    features : int
+        Columns.
+    terms : int
+        Random monomials of degree 1, 2 or 3.
+    noise : float
+        In standard deviations of the polynomial.
+    seed : int
+        Of everything.
+
+    Returns
+    -------
+    RankingData
+        ``X, labels, group``, with ``.split(...)``.
+
+    References
+    ----------
+    P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR, section 7.
+
+    Examples
+    --------
     >>> data = cubic(queries=3, documents=4)
     >>> data.X.shape, data.group.tolist()
     ((12, 50), [4, 4, 4])

@@ -26,6 +26,8 @@ def position_bias(trained: Any) -> PositionBias:
         ``propensity``, one value per position, 1 at the first; ``bias`` (additive) or ``plus`` and ``minus`` (pairwise). As
         the last round left them, whichever round early stopping chose.
 
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> position_bias(lp.Unbiased(lp.LambdaRank("map"), position="rows", rate=0.5))
     Traceback (most recent call last):

@@ -144,5 +144,14 @@ def callback(objective: Objective, valid: str | None = None, metric: Metric | No
     Callback
         ``callback.trace`` has one row per round: iteration, weight of the parts after the first, and the metrics; of an
         ``lp.Pareto``, which needs no watcher for it, also the weight of each part.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> weight = lp.on_plateau("ndcg@10", patience=5)
+    >>> objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), weight=weight)
+    >>> watch = lp.callback(objective)  # lgb.train(..., feval=lp.metric("ndcg@10"), callbacks=[watch])
+    >>> watch.trace
+    []
     """
     return Callback(objective, valid, metric)

@@ -79,7 +79,7 @@ class Follower:
 def introduce(callback: type) -> None:
     """Have XGBoost take this class for one of its callbacks: it has all their methods, but cannot be a subclass.
 
-    XGBoost is imported for it only where nobody has imported LightGBM, which is then not the host.
+    XGBoost is imported for it only where LightGBM has not been imported, which is then not the host.
     """
     known = "xgboost" in sys.modules
     if known or ("lightgbm" not in sys.modules and importlib.util.find_spec("xgboost") is not None):

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .. import plotting
 from ..analysis.landscape import progress_bar
 from ..checking import integer
 from ..comparison import aligned
@@ -31,25 +32,20 @@ Measures: TypeAlias = str | Measure | Metric | Sequence[str | Measure | Metric]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Front:
-    """One point for each preference. See :func:`front`.
+    """What each preference reaches, one point per preference. See :func:`lambdaplug.front`.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
-    >>> data, valid = lp.data.cubic(queries=40, documents=8, features=5).split(0.5, 0.5)
-    >>> new, valid_new = data.X[:, 0] > 0, valid.X[:, 0] > 0
-    >>> parts = [lp.LambdaRank("ndcg"), lp.LambdaRank("map", labels=new)]
-    >>> found = lp.front(
-    ...     lambda r: lp.Pareto(parts, preference=r),
-    ...     [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]],
-    ...     data,
-    ...     valid,
-    ...     ["ndcg", lp.metric("map", labels=valid_new)],
-    ...     rounds=5,
-    ... )
-    >>> found.measures, found.values.shape
-    (('ndcg', 'map'), (3, 2))
-    >>> model = found.choose("ndcg", floor={"map": 0.5})
+    Attributes
+    ----------
+    measures : tuple of str
+        What was measured.
+    preferences : tuple
+        What was asked for.
+    boosters : tuple
+        The hosts' own, one per preference.
+    per_query : array
+        [point, measure, query]; NaN where a measure is undefined.
+    level : float
+        Of the intervals.
     """
 
     measures: tuple[str, ...]
@@ -148,18 +144,20 @@ class Front:
         """The first two measures with their intervals: dominated points hollow, the knee a star; returns Matplotlib's axes."""
         if len(self.measures) < 2:
             raise LambdaplugError(f"plot: expected a front of at least two measures, got {list(self.measures)}.")
-        if ax is None:
-            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
         (x, y), hollow = self.values[:, :2].T, self.dominated
         order = np.flatnonzero(~hollow)[np.argsort(x[~hollow], kind="stable")]
-        (drawn,) = ax.plot(x[order], y[order], label=label, color=color)
-        own = drawn.get_color()
         errors = [np.abs(self.intervals[:, k].T - self.values[:, k]) for k in (0, 1)]
-        ax.errorbar(x, y, xerr=errors[0], yerr=errors[1], fmt="none", ecolor=own, alpha=0.25)
-        ax.scatter(x, y, facecolors=["white" if one else own for one in hollow], edgecolors=own, zorder=3)
-        ax.scatter(x[self.knee], y[self.knee], marker="*", s=220, color=own, edgecolors="black", zorder=4)
-        ax.set_xlabel(self.measures[0])
-        ax.set_ylabel(self.measures[1])
+        names = ["front", "dominated", "knee"] if label is None else [label, f"{label}, dominated", f"{label}, knee"]
+        with plotting.drawing(ax) as ax:
+            (drawn,) = ax.plot(x[order], y[order], "o-", label=names[0], color=color)
+            own = drawn.get_color()
+            ax.errorbar(x, y, xerr=errors[0], yerr=errors[1], fmt="none", ecolor=own, alpha=0.25)
+            if hollow.any():
+                ax.plot(x[hollow], y[hollow], "o", mfc="white", color=own, label=names[1], zorder=3)
+            ax.plot(x[[self.knee]], y[[self.knee]], "*", ms=15, color=own, mec="black", label=names[2], zorder=4)
+            ax.set(xlabel=self.measures[0], ylabel=self.measures[1])
+            ax.set_title(f"What one measure costs in the other, with {self.level:.0%} intervals over queries")
+            plotting.legend(ax)
         return ax
 
     def __str__(self) -> str:
@@ -252,6 +250,25 @@ def front(
     Front
         With ``.values``, ``.intervals``, ``.dominated``, ``.knee``, ``.frame()``, ``.plot()``, ``.hypervolume(reference)``,
         ``.choose(measure, floor={...})`` and the ``.boosters``; it prints.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> data, valid = lp.data.cubic(queries=40, documents=8, features=5).split(0.5, 0.5)
+    >>> new, valid_new = data.X[:, 0] > 0, valid.X[:, 0] > 0
+    >>> parts = [lp.LambdaRank("ndcg"), lp.LambdaRank("map", labels=new)]
+    >>> found = lp.front(
+    ...     lambda r: lp.Pareto(parts, preference=r),
+    ...     [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]],
+    ...     data,
+    ...     valid,
+    ...     ["ndcg", lp.metric("map", labels=valid_new)],
+    ...     rounds=5,
+    ...     progress=False,
+    ... )
+    >>> found.measures, found.values.shape
+    (('ndcg', 'map'), (3, 2))
+    >>> model = found.choose("ndcg", floor={"map": 0.5})
     """
     if host not in FITS:
         raise LambdaplugError(f"host: expected 'lightgbm' or 'xgboost', got {host!r}.")

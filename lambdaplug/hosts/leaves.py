@@ -86,7 +86,7 @@ class _LightGBM(Leaves):
     def __init__(self, booster: Any) -> None:
         header, *blocks = re.split(r"^Tree=\d+$", booster.model_to_string(), flags=re.M)
         if "num_tree_per_iteration=1\n" not in header:
-            raise _refuse("a model with several trees a round (num_class)")
+            raise _refuse("a model with several trees per round (num_class)")
         if re.search(r"^average_output$", header, flags=re.M):
             raise _refuse("a random forest (boosting=rf), which averages,")
         if any(re.search(r"^is_linear=1$", block, flags=re.M) for block in blocks):

@@ -169,9 +169,23 @@ HOST = LightGBM()
 class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
     """``lightgbm.LGBMRanker`` that takes a measure, ``LGBMRanker(objective="map")``, or any objective of lambdaplug.
 
-    A measure, by its text or as an object, means ``lp.objective(measure)``; LightGBM's own words (``"lambdarank"``,
-    ``"rank_xendcg"``) keep their meaning. Evaluates by the measure trained for, unless ``eval_metric`` or ``metric`` says
-    otherwise.
+    It evaluates by the measure trained for, unless ``eval_metric`` or ``metric`` says otherwise.
+
+    Parameters
+    ----------
+    objective : str, Measure or Objective
+        A measure, by its text or as an object, means ``lp.objective(measure)``; LightGBM's own words (``"lambdarank"``,
+        ``"rank_xendcg"``) keep their meaning.
+    **kwargs
+        All parameters of ``lightgbm.LGBMRanker``.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> X, labels, group = lp.data.cubic(queries=20, documents=8, features=5)
+    >>> model = lp.LGBMRanker(objective=lp.LambdaRank("ndcg"), n_estimators=3, n_jobs=1, verbose=-1)
+    >>> model.fit(X, labels, group=group).predict(X).shape
+    (160,)
     """
 
     _objective: Any

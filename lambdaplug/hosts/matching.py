@@ -1,5 +1,7 @@
 """Which measure to train for: every measure trained for, every one tested (Donmez, Svore, Burges 2009, section 7.3)."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .. import plotting
 from ..analysis import count_pairs
 from ..analysis.landscape import progress_bar
 from ..comparison import Comparison, Row, compared, markdown_table, text_table
@@ -96,21 +99,21 @@ class MatchTable:
 
     def plot(self, ax: Any = None) -> Any:
         """Each column's distance from its best, as colours with the values; returns Matplotlib's axes."""
-        if ax is None:
-            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
-        ax.imshow(self.values - np.nanmax(self.values, axis=0), cmap="Blues")
-        for row in range(len(self.measures)):
-            for column in range(len(self.measures)):
-                mark = "†" if self.differs[row, column] else ""
-                at_diagonal = "bold" if row == column else "normal"
-                text = f"{self.values[row, column]:.4f}{mark}"
-                box = {"facecolor": "white", "alpha": 0.7, "edgecolor": "none"}
-                ax.text(column, row, text, ha="center", va="center", weight=at_diagonal, bbox=box, fontsize="small")
-        ticks = range(len(self.measures))
-        ax.set_xticks(ticks, self.measures, rotation=20, fontsize="small")
-        ax.set_yticks(ticks, self.measures, fontsize="small")
-        ax.set_xlabel("tested")
-        ax.set_ylabel("trained for")
+        count = len(self.measures)
+        behind = np.nanmax(self.values, axis=0) - self.values
+        with plotting.drawing(ax, figsize=(max(8.0, 1.2 * count), max(3.6, 1.4 + 0.5 * count))) as ax:
+            ax.imshow(behind, cmap="Blues_r", vmax=max(float(np.nanmax(behind)), 1e-12), aspect="auto")
+            for row, column in np.ndindex(count, count):
+                text = f"{self.values[row, column]:.4f}" + "†" * int(self.differs[row, column])
+                weight = "bold" if row == column else "normal"
+                white = behind[row, column] < 0.45 * np.nanmax(behind)  # on the darker cells
+                ax.text(column, row, text, ha="center", va="center", weight=weight, color="white" if white else "black")
+            ax.grid(False)
+            turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if count > 5 else {}
+            ax.set_xticks(range(count), self.measures, **turned)
+            ax.set_yticks(range(count), self.measures)
+            ax.set(xlabel="measure tested (mean over queries)", ylabel="measure trained for")
+            ax.set_title(f"Darker: nearer to the column's best. † differs from the diagonal, {self.level:.0%}")
         return ax
 
 
@@ -156,6 +159,18 @@ def match_table(
         With ``.values``, ``.p_values`` (each cell against training for the measure tested), ``.effective_pairs`` (pairs
         whose exchange changes the measure in the order reached, the mean over five moments of the training: few of them,
         little to learn from), ``.markdown()``, ``.frame()``, ``.plot()``; it prints.
+
+    References
+    ----------
+    P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR, section 7.3.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> train, test = lp.data.cubic(queries=40, documents=8, features=5).split(0.5, 0.5)
+    >>> table = lp.match_table(train, test, ["ndcg", "map"], rounds=3, progress=False, objective=lp.LambdaRank)
+    >>> table.measures, table.values.shape
+    (('ndcg', 'map'), (2, 2))
     """
     kinds = as_measures(measures)
     fit = {"lightgbm": _lightgbm, "xgboost": _xgboost}.get(host)

@@ -1,5 +1,7 @@
 """Boosters under the measure itself: is one a local optimum, and can its leaf values be walked further up?"""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,22 +42,73 @@ def local_optimality(
     shown: int = 4,
     threads: int | None = None,
 ) -> Optimality:
-    """Whether a LightGBM or XGBoost model is a local optimum of a measure over these rows, usually those it was trained on.
+    """Whether a LightGBM or XGBoost model is a local optimum of a measure over these rows.
 
     The weights w are all leaf values. Each of so many random unit vectors u is tried: M(w + eta u), eta being ``steps``
     times the norm of w, M the mean over the queries where the measure is defined. If none improves M, then with
     confidence 1 - (1 - share)^directions fewer than a share of all directions do: 0.99 for 459 directions and 1 %.
 
-    ``rule`` says what an improvement is. ``"strict"``, the papers': M is higher at some step. Measures of rankings are
-    steps themselves, flickering at a small scale, and a slope of exactly 0 does not exist in a finite sample, so small
-    steps improve by chance. ``"significant"``: the paired t-test over queries finds it higher at ``level``, one-sided,
-    with Bonferroni's correction over all directions and steps. The report counts both, step by step.
+    Parameters
+    ----------
+    booster : Booster
+        Of LightGBM or XGBoost. Trees with linear leaves, forests that average, DART of XGBoost and models with several outputs
+        are refused.
+    X : array-like or data frame
+        Rows, usually those it was trained on.
+    labels : array-like
+        One label per row.
+    group : array-like
+        The number of documents of each query, in order.
+    measure : str or Measure
+        M.
+    directions : int
+        How many random directions.
+    steps : sequence of float
+        How far, times the norm of all leaf values.
+    seed : int
+        Of the directions.
+    progress : bool
+        Whether to show a progress bar.
+    rule : 'significant' or 'strict'
+        What an improvement is. ``"strict"``, the papers': M is higher at some step. Measures of rankings are steps themselves,
+        flickering at a small scale, so small steps improve by chance. ``"significant"``: the paired t-test over queries finds
+        it higher at ``level``, one-sided, with Bonferroni's correction over all directions and steps. The report counts both.
+    level : float
+        Of that test.
+    share : float
+        Of all directions, in the statement above.
+    single_weights : int
+        So many randomly chosen leaf values are also moved alone (``.single``, ``.plot_weights()``).
+    single_steps : sequence of float
+        How far, times the root mean square of all leaf values.
+    shown : int
+        Of how many directions ``.curves`` keeps the values.
+    threads : int, optional
+        Default all cores.
 
-    The report has ``.optimum .confidence .best_improvement .best_direction .best_step .curves .plot()`` and prints. It
-    also says what moving ``single_weights`` randomly chosen leaf values does, each alone, by ``single_steps`` times the
-    root mean square of all (``.single``, ``.plot_weights()``), and what the lambda forces of the measure do (``.guided``):
-    random directions, almost all of them at right angles to it, may all lose where one that is not random wins. Trees with linear leaves, forests that average, DART of
-    XGBoost and models with several outputs are refused.
+    Returns
+    -------
+    Optimality
+        With ``.optimum .confidence .best_improvement .best_direction .best_step .curves .plot()``; it prints. It also says what
+        the lambda forces of the measure do (``.guided``): random directions, almost all of them at right angles to it, may all
+        lose where one that is not random wins.
+
+    References
+    ----------
+    P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR. Y. Yue, C. Burges (2007), "On using
+    simultaneous perturbation stochastic approximation for IR measures, and the empirical optimality of LambdaRank", NIPS
+    Machine Learning for Web Search Workshop.
+
+    Examples
+    --------
+    >>> import lightgbm as lgb
+    >>> import lambdaplug as lp
+    >>> data = lp.data.cubic(queries=20, documents=8, features=5)
+    >>> params = {"objective": lp.LambdaRank("ndcg"), "verbose": -1, "num_threads": 1}
+    >>> booster = lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), 4)
+    >>> report = lp.local_optimality(booster, *data, "ndcg", directions=20, single_weights=0, progress=False)
+    >>> report.directions, report.optimum == (report.improving == 0)
+    (20, True)
     """
     leaves = leaves_of(booster)
     queries = Queries(labels, group)
@@ -82,17 +135,62 @@ def polish(
     threads: int | None = None,
     return_trace: bool = False,
 ) -> Any:
-    """Walk a booster's leaf values uphill on the measure itself; returns a booster of the same host.
+    """Walk a booster's leaf values uphill on the measure itself; splits stay as they are.
 
-    Every round tries ``steps`` (times the norm of the leaf values) along the lambda forces summed in each leaf, and
-    along the measure's own slope, from ``probes`` random directions both ways; the step that raises the measure most on
-    these rows is taken, and none that does not raise it. The booster returned is the one best on ``valid``, an
-    ``(X, labels, group)`` that the model has not seen; the walk ends ``patience`` rounds after it. Where no step helped
-    there, the original itself comes back: it is never worse on the validation rows.
+    Every round tries ``steps`` (times the norm of the leaf values) along the lambda forces summed in each leaf, and along the
+    measure's own slope, from ``probes`` random directions both ways; the step that raises the measure most on these rows is
+    taken, and none that does not raise it.
 
-    Without ``valid`` a share ``holdout`` of the queries is set aside: a fair judge only if the model was trained on other
-    rows than these. Splits stay as they are. With ``return_trace`` also a list of what each accepted step did to
-    training and validation.
+    Parameters
+    ----------
+    booster : Booster
+        Of LightGBM or XGBoost. Trees with linear leaves, forests that average, DART of XGBoost and models with several outputs
+        are refused.
+    X : array-like or data frame
+        Rows, usually those it was trained on.
+    labels : array-like
+        One label per row.
+    group : array-like
+        The number of documents of each query, in order.
+    measure : str or Measure
+        What to climb.
+    valid : (X, labels, group), optional
+        Rows that the model has not seen: the booster returned is the one best there.
+    holdout : float
+        Without ``valid``, the share of the queries that is set aside for it: a fair judge only if the model was trained on
+        other rows than these.
+    rounds : int
+        At most so many steps.
+    probes : int
+        Random directions per round.
+    steps : sequence of float
+        How far, times the norm of all leaf values.
+    patience : int
+        The walk ends so many rounds after the best on ``valid``.
+    seed : int
+        Of the directions and the holdout.
+    progress : bool
+        Whether to show a progress bar.
+    threads : int, optional
+        Default all cores.
+    return_trace : bool
+        Return also a list of what each accepted step did to training and validation.
+
+    Returns
+    -------
+    Booster, or (Booster, list)
+        Of the same host. Where no step helped on the validation rows, the original itself: it is never worse there.
+
+    Examples
+    --------
+    >>> import lightgbm as lgb
+    >>> import lambdaplug as lp
+    >>> data = lp.data.cubic(queries=20, documents=8, features=5)
+    >>> params = {"objective": lp.LambdaRank("ndcg"), "verbose": -1, "num_threads": 1}
+    >>> booster = lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), 4)
+    >>> better = lp.polish(booster, *data, "ndcg", holdout=0.5, rounds=2, probes=4, progress=False)
+    >>> better.num_trees()
+    4
     """
     kind = as_measure(measure)
     leaves = leaves_of(booster)

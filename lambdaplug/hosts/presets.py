@@ -32,13 +32,28 @@ def lightgbm(
 
     Parameters
     ----------
-    truncation_level, norm, sigmoid, label_gain: LightGBM's ``lambdarank_truncation_level``, ``lambdarank_norm``,
-        ``sigmoid`` and ``label_gain``. They go here, not into the training's parameters. Labels are 0, 1, 2, ...
+    truncation_level : int
+        LightGBM's ``lambdarank_truncation_level``. This and the others go here, not into the training's parameters.
+    norm : bool
+        LightGBM's ``lambdarank_norm``.
+    sigmoid : float
+        LightGBM's ``sigmoid``.
+    label_gain : sequence of float, optional
+        LightGBM's ``label_gain``. Labels are 0, 1, 2, ...
 
+    Returns
+    -------
+    Objective
+        With LightGBM's own gradients and hessians.
+
+    Notes
+    -----
     The trees are those of LightGBM 4.0 to 4.7 (tried on x86-64: other processors may fuse its products and sums).
     ``feature_fraction`` below 1 draws other columns than the built-in run, and ``boosting="dart"`` is not reproducible.
     ``Dataset(position=)`` is for ``lp.Unbiased`` around it.
 
+    Examples
+    --------
     >>> lightgbm(truncation_level=10).gradients([0.0, 1.0], [1, 0], [2])[0].round(4)
     array([-0.3088,  0.3088], dtype=float32)
     """
@@ -49,9 +64,25 @@ def lightgbm_xendcg(seed: int = 5) -> XENDCG:
     """LightGBM's ``objective="rank_xendcg"`` with ``objective_seed=seed``, digit by digit.
 
     The cross entropy between softmax(scores) and a distribution drawn anew in each round from the labels. Its random
-    numbers follow the round; a training continued with
-    ``init_model`` goes on drawing where the first stopped (the built-in begins again).
+    numbers follow the round; a training continued with ``init_model`` goes on drawing where the first stopped (the built-in
+    begins again).
 
+    Parameters
+    ----------
+    seed : int
+        LightGBM's ``objective_seed``.
+
+    Returns
+    -------
+    Objective
+        With LightGBM's own gradients and hessians.
+
+    References
+    ----------
+    S. Bruch (2021), "An alternative cross entropy loss for learning-to-rank", WWW.
+
+    Examples
+    --------
     >>> lightgbm_xendcg(seed=5).gradients([0.0, 0.0], [1, 0], [2])[1]
     array([0.25, 0.25], dtype=float32)
     """
@@ -76,21 +107,40 @@ def xgboost(
     ----------
     objective : str
         ``"ndcg"``, ``"map"`` (labels 0 and 1) or ``"pairwise"``.
-    pair_method, num_pair_per_sample, normalization, score_normalization, unbiased, bias_norm
-        XGBoost's parameters with ``lambdarank_`` before these names. They go here, not into the training's parameters.
+    pair_method : str
+        XGBoost's ``lambdarank_pair_method``. This and the others go here, not into the training's parameters.
+    num_pair_per_sample : int, optional
+        XGBoost's ``lambdarank_num_pair_per_sample``.
+    normalization : bool
+        XGBoost's ``lambdarank_normalization``.
+    score_normalization : bool
+        XGBoost's ``lambdarank_score_normalization``.
     exp_gain : bool
-        Its ``ndcg_exp_gain``.
+        XGBoost's ``ndcg_exp_gain``.
+    unbiased : bool
+        XGBoost's ``lambdarank_unbiased``, for those who migrate.
+    bias_norm : float
+        XGBoost's ``lambdarank_bias_norm``.
 
-    ``unbiased`` is for those who migrate: the place of a row in its query is where it was shown, and the cost from which
-    t+ and t- follow is |dM| log(1 + exp(s_i - s_j)) for i better than j, where the paper (Hu et al. 2019) has the other sign: pairs that are
-    already in order count most. ``lp.Unbiased(lp.LambdaRank("ndcg"), "rows", "pairwise")`` has the paper's. ``lp.position_bias(booster)``
-    reads t+ and t- afterwards; a continued training begins them anew, as in XGBoost. With ``unbiased`` it is no part of
-    a mixture, and not for clusters.
+    Returns
+    -------
+    Objective
+        With XGBoost's own gradients and hessians.
+
+    Notes
+    -----
+    With ``unbiased`` the place of a row in its query is where it was shown, and the cost from which t+ and t- follow is
+    |dM| log(1 + exp(s_i - s_j)) for i better than j, where the paper (Hu et al. 2019) has the other sign: pairs that are
+    already in order count most. ``lp.Unbiased(lp.LambdaRank("ndcg"), "rows", "pairwise")`` has the paper's.
+    ``lp.position_bias(booster)`` reads t+ and t- afterwards; a continued training begins them anew, as in XGBoost. It is
+    then no part of a mixture, and not for clusters.
 
     The trees are those of XGBoost 2.0 to 3.2 on CPU, where it was tried; XGBoost knows ``normalization=False`` since 2.1
     and ``score_normalization=False`` since 3.0. ``"mean"`` draws pairs by the round, and is the least portable: 3.1 and 3.2 draw these pairs, earlier versions
     others, and newer sources take the seed from the training's own generator instead of from the round. A training continued with ``xgb_model`` goes on drawing where the first stopped.
 
+    Examples
+    --------
     >>> xgboost("pairwise").gradients([0.0, 0.0], [1, 0], [2])
     (array([-0.5,  0.5], dtype=float32), array([0.5, 0.5], dtype=float32))
     """
@@ -128,9 +178,6 @@ def catboost_yetirank(decay: float = 0.85, permutations: int = 10, seed: int = 0
     tree: the draws are others, its trees are symmetric, and it draws a second time for the values of the leaves. Labels
     are numbers >= 0.
 
-    A. Gulin, I. Kuralenok, D. Pavlov (2011), "Winning the transfer learning track of Yahoo!'s learning to rank challenge
-    with YetiRank", JMLR W&CP 14.
-
     Parameters
     ----------
     decay : float
@@ -140,6 +187,18 @@ def catboost_yetirank(decay: float = 0.85, permutations: int = 10, seed: int = 0
     seed : int
         Of the draws.
 
+    Returns
+    -------
+    LambdaRank
+        With noise, over neighbours.
+
+    References
+    ----------
+    A. Gulin, I. Kuralenok, D. Pavlov (2011), "Winning the transfer learning track of Yahoo!'s learning to rank challenge
+    with YetiRank", JMLR W&CP 14.
+
+    Examples
+    --------
     >>> catboost_yetirank(permutations=1000).gradients([0.0, 0.0], [1, 0], [2])[0].round(4)
     array([-0.075,  0.075], dtype=float32)
     """

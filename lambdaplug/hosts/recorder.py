@@ -1,5 +1,7 @@
 """Diagnostics over the rounds of a live training: a callback for both hosts."""
 
+from __future__ import annotations
+
 import importlib
 from typing import Any
 
@@ -28,6 +30,7 @@ class Recorder(Follower):
         self.diagnostics = diagnostics
         self.every = every
         self._iterations: list[int] = []
+        self._units: dict[str, str] = {}
         self._rows: list[dict[str, float]] = []
         self._before: Array | None = None
         self._matrix: Any = None
@@ -35,7 +38,7 @@ class Recorder(Follower):
     @property
     def curves(self) -> Curves:
         """What was recorded so far: arrays by name, with a plot."""
-        return Curves(self._iterations, self._rows)
+        return Curves(self._iterations, self._rows, units=self._units)
 
     def plot(self, ax: Any = None, names: str | None = None) -> Any:
         """``curves.plot``."""
@@ -48,7 +51,12 @@ class Recorder(Follower):
             moment = Moment(self.queries, scores, self._before, rounds)
             host = host_of(model)
             row = reported(host.training(next(iter(host.boosters(model)))).moment)
-            self._rows.append(row | {name: value for ask in self.diagnostics for name, value in ask(moment).items()})
+            self._units |= {name: name.split()[0] for name in row}  # weights and measures
+            for ask in self.diagnostics:
+                found = ask(moment)
+                row |= found
+                self._units |= dict.fromkeys(found, ask.unit)
+            self._rows.append(row)
             self._iterations.append(rounds)
             self._before = scores
 
@@ -63,10 +71,37 @@ class Recorder(Follower):
 def record(X: Any, labels: npt.ArrayLike, group: npt.ArrayLike, *diagnostics: Diagnostic, every: int = 1) -> Recorder:
     """``callbacks=[recorder]`` in ``lgb.train`` or ``xgb.train``: asks diagnostics of the model as it grows.
 
-    ``X``, ``labels`` and ``group`` are the rows to look at, usually the training data; every so many rounds the model
-    predicts them. The weights of an ``lp.Pareto`` are recorded too. Afterwards ``recorder.curves`` has an array for each name, one value per recorded round, and a plot.
+    Every so many rounds the model predicts these rows. The weights of an ``lp.Pareto`` are recorded too.
 
-        recorder = lp.record(X, y, group, lp.analysis.TopLabels(3), lp.analysis.RankChanges(3), every=10)
+    Parameters
+    ----------
+    X : array-like or data frame
+        The rows to look at, usually the training data.
+    labels : array-like
+        One label per row.
+    group : array-like
+        The number of documents of each query, in order.
+    *diagnostics : Diagnostic
+        Of ``lp.analysis``: ``TopLabels``, ``RankChanges``, ``ForceByLabel``, ``Agreement``, ``EffectivePairs``, ``Measured``.
+    every : int
+        Ask after each so many rounds.
+
+    Returns
+    -------
+    Recorder
+        Afterwards ``recorder.curves`` has an array for each name, one value per recorded round; ``recorder.plot()`` draws them
+        over the iteration.
+
+    Examples
+    --------
+    >>> import lightgbm as lgb
+    >>> import lambdaplug as lp
+    >>> data = lp.data.cubic(queries=20, documents=8, features=5)
+    >>> recorder = lp.record(*data, lp.analysis.TopLabels(3), every=2)
+    >>> params = {"objective": lp.LambdaRank("ndcg"), "verbose": -1, "num_threads": 1}
+    >>> booster = lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), 4, callbacks=[recorder])
+    >>> recorder.curves.iterations
+    array([2, 4])
     """
     if not diagnostics or not all(isinstance(diagnostic, Diagnostic) for diagnostic in diagnostics):
         raise LambdaplugError("record: name at least one diagnostic, e.g. lp.analysis.TopLabels(3).")

@@ -16,10 +16,21 @@ def stamp(model: T) -> T:
     """A model trained with a lambdaplug objective, with the line ``objective=lambdarank`` that other readers want.
 
     LightGBM writes no objective for a model whose gradients came from Python. A ranker's scores are the plain sums of its
-    trees whatever the objective was, so the line changes no prediction. Takes a ``lightgbm.Booster`` or the model's text
-    and returns a new one of the same kind; the model given stays as it is. Stamping twice changes nothing. XGBoost's
-    models need no stamp: they carry the ``objective`` parameter of their training, such as ``rank:ndcg``.
+    trees whatever the objective was, so the line changes no prediction. Stamping twice changes nothing. XGBoost's models need
+    no stamp: they carry the ``objective`` parameter of their training, such as ``rank:ndcg``.
 
+    Parameters
+    ----------
+    model : lightgbm.Booster or str
+        A Booster, or the model's text. It stays as it is.
+
+    Returns
+    -------
+    lightgbm.Booster or str
+        A new one of the same kind.
+
+    Examples
+    --------
     >>> text = stamp("tree\\nversion=v4\\nnum_class=1\\nnum_tree_per_iteration=1\\nmax_feature_idx=3\\n\\nTree=0\\n")
     >>> text.splitlines()[4:6]
     ['max_feature_idx=3', 'objective=lambdarank']

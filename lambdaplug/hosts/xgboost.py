@@ -267,11 +267,27 @@ HOST = XGBoost()
 class XGBDataIter(xgb.DataIter):  # type: ignore[misc]
     """Batches for ``xgb.ExtMemQuantileDMatrix`` (or ``DMatrix``, ``QuantileDMatrix``) that cut no query.
 
-    ``batches``: a function without arguments that reads them, ``(X, labels, qid)`` or ``(X, labels, weight, qid)`` at a
-    time, or a list of them; XGBoost goes through them several times. They may be cut anywhere: a query that goes on in
-    the next batch is put together first (see ``lp.data.whole_queries``), which XGBoost would take for two. Weights are
-    one per row and equal within a query. ``cache_prefix`` is where XGBoost keeps its pages; further options are
-    ``xgboost.DataIter``'s.
+    Batches may be cut anywhere: a query that goes on in the next batch is put together first (see
+    ``lp.data.whole_queries``), which XGBoost would take for two.
+
+    Parameters
+    ----------
+    batches : callable or sequence
+        A function without arguments that reads them, ``(X, labels, qid)`` or ``(X, labels, weight, qid)`` at a time, or a list
+        of them; XGBoost goes through them several times. Weights are one per row and equal within a query.
+    cache_prefix : path, optional
+        Where XGBoost keeps its pages.
+    **options
+        Further ones of ``xgboost.DataIter``.
+
+    Examples
+    --------
+    >>> import xgboost as xgb
+    >>> import lambdaplug as lp
+    >>> data = lp.data.cubic(queries=4, documents=5, features=3)
+    >>> halves = [(data.X[a:b], data.labels[a:b], data.qid[a:b]) for a, b in ((0, 7), (7, 20))]  # query 1 is cut in two
+    >>> xgb.QuantileDMatrix(lp.XGBDataIter(halves)).num_row()
+    20
     """
 
     def __init__(
@@ -356,14 +372,27 @@ def plain_parameters(parameters: dict[str, Any], objective: object, metric: obje
 class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
     """``xgboost.XGBRanker`` that takes a measure, ``XGBRanker(objective="map")``, or any objective of lambdaplug.
 
-    A measure, by its text or as an object, means ``lp.objective(measure)``; XGBoost's own words (``"rank:ndcg"``) keep
-    their meaning.
-
     ``eval_metric`` takes ``lp.metric(...)`` too, and is the measure trained for if left out. The parent allows neither,
     so during ``fit`` it sees ``rank:ndcg`` and no metric, and a callback hands ours to the Booster it trains.
 
     ``qid`` and ``eval_qid`` (or the column ``qid`` of a data frame) may be integers of any size, other numbers or text, as
     long as the rows of a query stand together.
+
+    Parameters
+    ----------
+    objective : str, Measure or Objective
+        A measure, by its text or as an object, means ``lp.objective(measure)``; XGBoost's own words (``"rank:ndcg"``) keep
+        their meaning.
+    **kwargs
+        All parameters of ``xgboost.XGBRanker``.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> data = lp.data.cubic(queries=20, documents=8, features=5)
+    >>> model = lp.XGBRanker(objective=lp.LambdaRank("ndcg"), n_estimators=3, n_jobs=1)
+    >>> model.fit(data.X, data.labels, qid=data.qid).predict(data.X).shape
+    (160,)
     """
 
     eval_metric: Any

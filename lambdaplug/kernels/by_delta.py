@@ -67,8 +67,8 @@ NATURAL = np.uint64(0x7FFFFFFF)
 class PairDelta(NamedTuple):
     """What swapping the documents at two ranks i < j changes, as two functions that Numba can compile.
 
-    ``begin(ranked, frozen, upper, lower, scale)`` is called once a query and returns whatever ``delta`` wants to know;
-    ``delta(ranked, frozen, state, i, j)`` once a pair. Both get the gains in rank order twice: as a scratch array,
+    ``begin(ranked, frozen, upper, lower, scale)`` is called once per query and returns whatever ``delta`` wants to know;
+    ``delta(ranked, frozen, state, i, j)`` once per pair. Both get the gains in rank order twice: as a scratch array,
     and as one that cannot be written to.
     """
 

@@ -73,7 +73,7 @@ def by_gain_kernel(cost: Callable[..., tuple[float, float]], shape: PairShape) -
                 for i in range(block, stop if stop < stop_row else stop_row, at.TWO):
                     k = i + at.ONE
                     column = np.uint64(load(next_gain, i))
-                    if column >= end:  # the lowest gain: nobody below. If k has it, its pairs have no size
+                    if column >= end:  # the lowest gain: no document below. If k has it, its pairs have no size
                         break
                     e_i, e_k = load(e, i), load(e, k)
                     gain_i, gain_k = load(gain, i), load(gain, k)

@@ -188,7 +188,7 @@ def _write(path: Path, content: bytes) -> None:
 def folders(state: str, chosen: str) -> tuple[Path, ...]:
     """Where entries for this state of the sources may lie: ``NUMBA_CACHE_DIR``, or beside the package and in the home.
 
-    Only where nobody but this user and root can write, as whoever writes there decides what this process runs.
+    Only where no one but this user and root can write, as whoever writes there decides what this process runs.
     """
     if chosen:
         places = [Path(chosen) / "lambdaplug"]

@@ -18,7 +18,7 @@ LETOR_FAULTS = {
     LABEL: "a label (a finite number)",
     QUERY: "qid: and the query's id after the label",
     FEATURE: "a feature as id:value, such as 3:0.25",
-    ZERO: "feature ids from 1 on",
+    ZERO: "feature ids >= 1",
     RISING: "feature ids in rising order, each once",
     VALUE: "a number as the feature's value",
 }

@@ -3,9 +3,9 @@
     position(x) = 1 + sum over y != x of q(x, y),  q(x, y) = 1/(1 + exp(alpha (s_x - s_y)))
 
 Documents are taken in rank order, so that q(i, j) <= 1/2 for i above j, and position(i) = rank(i) + what the documents
-below add - what those above are short of 1: no digit is lost to the whole numbers. The inner loops call no exp. The
+below add - what those above are short of 1: no digit is lost to the integers. The inner loops call no exp. The
 ranking is cut into chunks over which alpha s falls by at most ``CHUNK``, and exp(alpha (s - s of the chunk's first)) is
-taken once a document; then q(i, j) = e_j/(a e_i + e_j), where a = 1 within a chunk and a number of the two chunks for
+taken once per document; then q(i, j) = e_j/(a e_i + e_j), where a = 1 within a chunk and a number of the two chunks for
 the next one. Documents further apart than the next chunk have q < exp(-CHUNK) = 2e-28, which is left out. So nothing
 overflows whatever alpha and the scores are, and the sharper the sigmoid, the fewer pairs there are to visit.
 """

@@ -23,7 +23,19 @@ _chosen: int | None = None
 
 
 def set_num_threads(n: int | None) -> None:
-    """Use n threads from now on, whatever the host is told; None gives the choice back to the host."""
+    """Use n threads from now on, whatever the host is told.
+
+    Parameters
+    ----------
+    n : int or None
+        An integer >= 1; None gives the choice back to the host.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> lp.set_num_threads(1)
+    >>> lp.set_num_threads(None)
+    """
     global _chosen
     _chosen = None if n is None else integer(n, "set_num_threads", purpose=", or None")
 

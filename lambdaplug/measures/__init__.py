@@ -7,7 +7,7 @@ True
 >>> NDCG(k=10, gain="linear")
 ndcg@10(gain='linear')
 
-``base`` says what a measure is; ``discounted``, ``relevance``, ``cascade`` and ``pairs`` are the families.
+``base`` says what a measure is; ``discounted``, ``relevance``, ``cascade``, ``pairs`` and ``rank_correlation`` are the families.
 """
 
 from .base import Measure, Prepared
@@ -15,7 +15,8 @@ from .cascade import ERR, MRR, RBP
 from .deltas import query_deltas, swap_deltas
 from .discounted import CNDCG, DCG, NDCG, MeanNDCG
 from .gains import Array, Discount, Gain, gains_by
-from .pairs import BPref, Pairs, Spearman
+from .pairs import BPref, Pairs
+from .rank_correlation import Spearman
 from .relevance import MAP, WTA, Hit, Precision, Recall
 from .text import as_measure, as_measures, registered
 

@@ -146,7 +146,7 @@ class Measure:
         return len(discount) > self.coarse
 
     def shortest(self, discount: Array) -> float:  # noqa: ARG002
-        """How many documents a query needs for their order to matter; infinite: no such list is long enough."""
+        """The number of documents from which their order matters; infinite: no such list is long enough."""
         return 2
 
     def pair_delta(self, checked: bool = False) -> PairDelta:  # noqa: ARG002

@@ -21,8 +21,6 @@ __all__ = ["ERR", "MRR", "RBP"]
 class RBP(Discounted):
     """RBP = (1 - p) sum_r g(l_r) p^(r-1), with g = G(l)/G(lmax): the user reads on with probability p.
 
-    A. Moffat, J. Zobel (2008), "Rank-biased precision for measurement of retrieval effectiveness", ACM TOIS 27(1).
-
     Parameters
     ----------
     p : float
@@ -34,6 +32,12 @@ class RBP(Discounted):
     max_label : float or None
         lmax; None: the data's largest label. Give it where training and test data may differ in it.
 
+    References
+    ----------
+    A. Moffat, J. Zobel (2008), "Rank-biased precision for measurement of retrieval effectiveness", ACM TOIS 27(1).
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.evaluate("rbp(p=0.5)", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'rbp(p=0.5)': 0.625}
@@ -65,8 +69,6 @@ class RBP(Discounted):
 class ERR(Measure):
     """ERR@k = sum_{r<=k} (1/r) p_r prod_{q<r} (1 - p_q), p = (2^l - 1)/2^lmax.
 
-    O. Chapelle, D. Metzler, Y. Zhang, P. Grinspan (2009), "Expected reciprocal rank for graded relevance", CIKM.
-
     Parameters
     ----------
     k : int or None
@@ -74,6 +76,12 @@ class ERR(Measure):
     max_label : float or None
         lmax; None: the data's largest label. Give it where training and test data may differ in it.
 
+    References
+    ----------
+    O. Chapelle, D. Metzler, Y. Zhang, P. Grinspan (2009), "Expected reciprocal rank for graded relevance", CIKM.
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.evaluate("err", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'err': 0.4375}
@@ -172,8 +180,6 @@ def _reciprocal_rank_rows(gain: Any, discount: Any, k: int, upper: Any, lower: A
 class MRR(CutRelevance):
     """RR@k = 1/rank of the first relevant document, 0 if that rank is beyond k; its mean over queries is MRR@k.
 
-    E. Voorhees (1999), "The TREC-8 question answering track report", TREC-8.
-
     Parameters
     ----------
     k : int or None
@@ -184,6 +190,12 @@ class MRR(CutRelevance):
         Train only with the swaps that raise RR: P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of
         LambdaRank", SIGIR, equation 11.
 
+    References
+    ----------
+    E. Voorhees (1999), "The TREC-8 question answering track report", TREC-8.
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.evaluate("mrr", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'mrr': 0.5}

@@ -101,8 +101,6 @@ class Discounted(Measure):
 class DCG(Discounted):
     """DCG@k = sum_{r<=k} G(l_r) D(r), by default G(l) = 2^l - 1 and D(r) = 1/log2(1 + r).
 
-    K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
-
     Parameters
     ----------
     k : int or None
@@ -112,6 +110,12 @@ class DCG(Discounted):
     discount : 'log2', sequence or callable
         What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
 
+    References
+    ----------
+    K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.evaluate("dcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'dcg@2': 1.0}
@@ -135,10 +139,21 @@ class DCG(Discounted):
 class NDCG(DCG):
     """NDCG@k = DCG@k / DCG@k of the ideal order. The discount is zero beyond k: this is the true NDCG@k.
 
+    Parameters
+    ----------
+    k : int or None
+        The last rank that counts; None: all ranks.
+    gain : 'exp2', 'linear', sequence or callable
+        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
+    discount : 'log2', sequence or callable
+        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+
+    References
+    ----------
     K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
 
-    ``k``, ``gain`` and ``discount`` are those of :class:`DCG`.
-
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.evaluate("ndcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'ndcg@2': 0.27541155237618664}
@@ -171,15 +186,26 @@ def _mean_discounts(gain: Any, discount: Any, k: int) -> Any:
 
 @dataclass(frozen=True, repr=False)
 class MeanNDCG(DCG):
-    """The mean of NDCG@1, NDCG@2, ... NDCG@k; of a shorter list, or without k, up to the list's length.
+    """MeanNDCG@k = (NDCG@1 + ... + NDCG@k) / k; of a shorter list, or without k, up to the list's length.
 
     It is a sum of gain * discount like the others, with discounts of each query's own: D(r) times the mean over the cuts
     from r on of 1/ideal DCG.
 
+    Parameters
+    ----------
+    k : int or None
+        The last rank that counts; None: all ranks.
+    gain : 'exp2', 'linear', sequence or callable
+        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
+    discount : 'log2', sequence or callable
+        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+
+    References
+    ----------
     T. Qin, T.-Y. Liu (2013), "Introducing LETOR 4.0 datasets", arXiv:1306.2597.
 
-    ``k``, ``gain`` and ``discount`` are those of :class:`DCG`.
-
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.evaluate("meanndcg", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'meanndcg': 0.43242458888332885}
@@ -220,9 +246,7 @@ class MeanNDCG(DCG):
 
 @dataclass(frozen=True, repr=False)
 class CNDCG(Discounted):
-    """NDCG of a click score c in [0, 1], with the gain 2^(4c) - 1.
-
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
+    """CNDCG@k = NDCG@k of a click score c in [0, 1], with the gain G(c) = 2^(4c) - 1.
 
     Parameters
     ----------
@@ -231,6 +255,12 @@ class CNDCG(Discounted):
     discount : 'log2', sequence or callable
         What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
 
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.evaluate("cndcg", labels=[0.5, 0, 1], scores=[3, 2, 1], group=[3])
     {'cndcg': 0.6215669797301413}

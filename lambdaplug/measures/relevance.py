@@ -59,10 +59,19 @@ class _TopK(CutRelevance, Discounted):
 class Precision(_TopK):
     """P@k = relevant documents in the top k / k.
 
+    Parameters
+    ----------
+    k : int
+        The last rank that counts; it must be given.
+    relevant : float
+        Documents with a label >= this are relevant.
+
+    References
+    ----------
     C. J. van Rijsbergen (1979), "Information Retrieval", second edition, chapter 7.
 
-    ``k``, which must be given, and ``relevant`` are those of :class:`MAP`.
-
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.evaluate("p@2", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'p@2': 0.5}
@@ -79,10 +88,19 @@ class Precision(_TopK):
 class Recall(_TopK):
     """Recall@k = relevant documents in the top k / all relevant documents.
 
+    Parameters
+    ----------
+    k : int
+        The last rank that counts; it must be given.
+    relevant : float
+        Documents with a label >= this are relevant.
+
+    References
+    ----------
     C. Cleverdon (1967), "The Cranfield tests on index language devices", Aslib Proceedings 19(6).
 
-    ``k``, which must be given, and ``relevant`` are those of :class:`MAP`.
-
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.evaluate(lp.Recall(k=2, relevant=2), labels=[1, 2, 3], scores=[3, 2, 1], group=[3])
     {'recall@2(relevant=2)': 0.5}
@@ -97,12 +115,21 @@ class Recall(_TopK):
 
 @dataclass(frozen=True, repr=False)
 class Hit(CutRelevance):
-    """Hit@k, also Success@k: 1 if a relevant document is in the top k, else 0; hit@1 is WTA.
+    """Hit@k = 1 if a relevant document is in the top k, else 0; also Success@k. hit@1 is WTA.
 
+    Parameters
+    ----------
+    k : int
+        The last rank that counts; it must be given.
+    relevant : float
+        Documents with a label >= this are relevant.
+
+    References
+    ----------
     M. Deshpande, G. Karypis (2004), "Item-based top-N recommendation algorithms", ACM TOIS 22(1).
 
-    ``k``, which must be given, and ``relevant`` are those of :class:`MAP`.
-
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.evaluate("hit@2", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'hit@2': 1.0}
@@ -159,12 +186,19 @@ class Hit(CutRelevance):
 
 @dataclass(frozen=True, repr=False)
 class WTA(Relevance, Discounted):
-    """Winner takes all: 1 if the top document is relevant, else 0.
+    """Winner takes all: WTA = 1 if the top document is relevant, else 0.
 
+    Parameters
+    ----------
+    relevant : float
+        Documents with a label >= this are relevant.
+
+    References
+    ----------
     C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS.
 
-    ``relevant`` is that of :class:`MAP`.
-
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.evaluate("wta", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'wta': 0.0}
@@ -185,8 +219,6 @@ class WTA(Relevance, Discounted):
 class MAP(CutRelevance):
     """AP@k = (1/R) sum_{r<=k} rel(r) * precision(r), R = all relevant documents; its mean over queries is MAP@k.
 
-    C. Buckley, E. Voorhees (2000), "Evaluating evaluation measure stability", SIGIR.
-
     Parameters
     ----------
     k : int or None
@@ -194,6 +226,12 @@ class MAP(CutRelevance):
     relevant : float
         Documents with a label >= this are relevant.
 
+    References
+    ----------
+    C. Buckley, E. Voorhees (2000), "Evaluating evaluation measure stability", SIGIR.
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.evaluate("map", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'map': 0.8333333333333333}

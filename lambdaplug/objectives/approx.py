@@ -1,5 +1,7 @@
 """Approx: true gradients of a smooth surrogate of the measure itself."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +30,7 @@ EXAMPLE = "lp.cosine(1, 50, 200)"
 
 
 class Approx(ValueObjective):
-    """Climb the measure itself, made smooth (Qin, Liu, Li 2008). Ranks become positions that need not be whole,
+    """Climb the measure itself, made smooth: ranks become positions that need not be integers,
 
         position(x) = 1 + sum over y != x of 1/(1 + exp(alpha (s_x - s_y))),
 
@@ -48,24 +50,39 @@ class Approx(ValueObjective):
 
     Parameters
     ----------
-    measure: a measure or its name; one that has a form in positions (see ``smooth`` in measures/base.py).
-    labels: another label source, one value per row in the data set's row order; default the data set's labels.
-    alpha: steepness of the positions; a number, or a schedule that sharpens them while the model learns.
-    beta: steepness in positions, of the cut-off and of AP's and RR's comparisons; a number or a schedule. A cut-off has
-        a slope only within a few 1/beta of k, and a model starts with every document in the middle of the list: so the
-        default is 0.1 for a measure with a cut-off, and 10 for one without. For lists of hundreds begin lower still,
-        and sharpen by a schedule, ``lp.cosine(0.02, 2.0, 100)``.
-    hessian: surrogates are not convex, so their second derivative is no use to a booster. ``"gauss_newton"`` is, with q
-        the pair's sigmoid and w the derivative with respect to the position, the sum over pairs of
-        |w(x) - w(y)| (alpha q (1 - q)) (alpha/4): the squared derivative of q with one factor at its largest value. It
-        is positive, and no Newton step is longer than 4/alpha, the width of the sigmoid; the square itself would have
-        steps without bound for documents far from all others. ``"constant"`` is 1: plain steps along the gradient.
-    normalize: ``"std"`` divides each query's gradients (and Gauss-Newton hessians) by the standard deviation of its
-        gradients; default ``"none"``, the derivative as it is.
+    measure : str or Measure
+        One that has a form in positions: those above.
+    labels : array-like, optional
+        Another label source, one value per row in the data set's row order; default the data set's labels.
+    alpha : float or schedule
+        Steepness of the positions; a schedule sharpens them while the model learns.
+    beta : float or schedule, optional
+        Steepness in positions, of the cut-off and of AP's and RR's comparisons. A cut-off has a slope only within a few
+        1/beta of k, and a model starts with every document in the middle of the list: so the default is 0.1 for a measure with
+        a cut-off, and 10 for one without. For lists of hundreds begin lower still, and sharpen by a schedule,
+        ``lp.cosine(0.02, 2.0, 100)``.
+    hessian : 'gauss_newton' or 'constant'
+        Surrogates are not convex, so their second derivative is no use to a booster. ``"gauss_newton"`` is, with q the pair's
+        sigmoid and w the derivative with respect to the position, the sum over pairs of
+        |w(x) - w(y)| (alpha q (1 - q)) (alpha/4): the squared derivative of q with one factor at its largest value. It is
+        positive, and no Newton step is longer than 4/alpha, the width of the sigmoid; the square itself would have steps
+        without bound for documents far from all others. ``"constant"`` is 1: plain steps along the gradient.
+    normalize : str, optional
+        ``"std"`` divides each query's gradients (and Gauss-Newton hessians) by the standard deviation of its gradients;
+        default ``"none"``, the derivative as it is.
 
+    Notes
+    -----
     A model that starts from zero with ``"gauss_newton"`` learns scores in units of 1/alpha: as sigma in LambdaRank,
     alpha then changes little but that unit. It matters with ``"constant"``, a schedule, regularisation or initial scores.
 
+    References
+    ----------
+    T. Qin, T.-Y. Liu, H. Li (2010), "A general approximation framework for direct optimization of information retrieval
+    measures", Information Retrieval 13(4).
+
+    Examples
+    --------
     >>> objective = Approx("ndcg", alpha=1.0)
     >>> gradient, hessian = objective.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
     >>> gradient.round(4)
@@ -122,7 +139,7 @@ class Approx(ValueObjective):
     def schedules(self) -> tuple[Number | Guard, ...]:
         return self.alpha, self.beta
 
-    def resolved(self, moment: Moment) -> "Approx":
+    def resolved(self, moment: Moment) -> Approx:
         now = {"alpha": moment.number(self.alpha), "beta": moment.number(self.beta)}
         for name, value in now.items():
             if not value > 0.0:

@@ -189,7 +189,7 @@ class Scratch:
 
     @contextlib.contextmanager
     def deeper(self) -> Iterator[int]:
-        """A number that nobody further out is using, for a part's sums."""
+        """A number that no outer part is using, for a part's sums."""
         self._depth += 1
         yield self._depth
         self._depth -= 1
@@ -211,7 +211,7 @@ class Pieces:
         self._next = 0
 
     def add(self, task: Task, sums: tuple[Array, Array]) -> tuple[Array, Array] | None:
-        """The sum of all parts, to whom brings the last one."""
+        """The sum of all parts, returned to the caller that adds the last one."""
         with self._lock:
             self._early[task.part] = sums
             while self._next in self._early:

@@ -286,7 +286,7 @@ class RankPairs(BuiltIn):
                 if self.exp_gain:
                     gain = np.exp2(whole_labels(queries, repr(self), 31)) - 1.0
                 elif labels.min(initial=0) < 0:
-                    raise LambdaplugError(f"{self!r} takes labels from 0 on, got {labels.min():g}.")
+                    raise LambdaplugError(f"{self!r} takes labels >= 0, got {labels.min():g}.")
                 k = self.pairs if self.pair_method == "topk" else len(labels)
                 inverse = inverse_ideal(queries, gain, k)
             weight_norm = 1.0

@@ -49,7 +49,14 @@ BRUTE_FORCE_WORK = 200**3  # label reads for one query's swaps, above which a wa
 
 @dataclass(frozen=True)
 class Construction(abc.ABC):
-    """Base of the constructions; subclasses register themselves under ``name``."""
+    """Base of the constructions: how changes of a measure become forces. Subclasses register themselves under ``name``.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> isinstance(lp.constructions.Loss2(), lp.constructions.Construction)
+    True
+    """
 
     name: ClassVar[str] = ""
     pairwise: ClassVar[bool] = True  # forces come in opposite pairs
@@ -135,6 +142,12 @@ class RankNetWeightPairs(Construction):
     """force = sigma |dM(i, j)| rho for every pair of different grade, rho = 1/(1 + exp(sigma (s_i - s_j))). The default.
 
     Equations of the paper's section 4; with another cost, its force in place of rho.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.RankNetWeightPairs())
+    LambdaRank('ndcg@10')
     """
 
     name: ClassVar[str] = "ranknet_weight_pairs"
@@ -166,6 +179,17 @@ class SpringSmooth(RankNetWeightPairs):
     """The default with max(|dM|, ``floor`` points out of 100) in place of |dM|, our reading of "lower-bounded by 1".
 
     Every pair of different grade then has a force, also those below a cut-off, wherever the measure is defined.
+
+    Parameters
+    ----------
+    floor : float
+        The least |dM|, in points out of 100.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.SpringSmooth(0.5))
+    LambdaRank('ndcg@10', construction=SpringSmooth(floor=0.5))
     """
 
     floor: float = 1.0
@@ -185,7 +209,19 @@ class SpringSmooth(RankNetWeightPairs):
 
 @dataclass(frozen=True)
 class LocalCost(RankNetWeightPairs):
-    """The default's force, between documents at most ``window`` ranks apart only (our reading; neighbours by default)."""
+    """The default's force, between documents at most ``window`` ranks apart only (our reading; neighbours by default).
+
+    Parameters
+    ----------
+    window : int
+        At most so many ranks apart.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.LocalCost(2))
+    LambdaRank('ndcg@10', construction=LocalCost(window=2))
+    """
 
     window: int = 1
 
@@ -215,6 +251,17 @@ class LocalGradient(RankNetWeightPairs):
     There is no pair cost: ``cost`` and ``sigma`` do not enter. Its derivative changes sign, so the hessian is our choice,
     |dM| / (|s_r - s_(r+1)| + margin)^2: a Newton step closes the gap. ``margin`` is in units of the scores; the paper
     gives no value.
+
+    Parameters
+    ----------
+    margin : float
+        In units of the scores, > 0; the paper gives no value.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.LocalGradient(0.5))
+    LambdaRank('ndcg@10', construction=LocalGradient(margin=0.5))
     """
 
     margin: float = 1.0
@@ -247,7 +294,18 @@ class DiscreteBounded(Construction):
 
     These are forces on single documents: a query's gradients do not sum to 0, a document weight multiplies its own force
     alone, and there is no pair cost, so ``cost`` and ``sigma`` do not enter. A force that does not depend on the scores
-    has no derivative; the hessian is our choice, the force itself: a Newton step is one unit of score. O(n^2) a query.
+    has no derivative; the hessian is our choice, the force itself: a Newton step is one unit of score. O(n^2) per query.
+
+    Parameters
+    ----------
+    bound : float
+        The largest force, in points out of 100.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.DiscreteBounded(2.0))
+    LambdaRank('ndcg@10', construction=DiscreteBounded(bound=2.0))
     """
 
     bound: float = 1.0
@@ -297,14 +355,18 @@ class Loss2(RankNetWeightPairs):
     beyond k in the first summand, and in m all ranks beyond k are k + 1, as TF-Ranking has it: pairs below k do not act.
     For measures with a discount that falls: ndcg, dcg, cndcg, rbp.
 
-    X. Wang, C. Li, N. Golbandi, M. Bendersky, M. Najork (2018), "The LambdaLoss framework for ranking metric optimization",
-    CIKM.
-
     Parameters
     ----------
     mu : float
         The weight of the second summand, >= 0; 10 in the paper.
 
+    References
+    ----------
+    X. Wang, C. Li, N. Golbandi, M. Bendersky, M. Najork (2018), "The LambdaLoss framework for ranking metric optimization",
+    CIKM.
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg", construction=lp.constructions.Loss2(mu=5))
     LambdaRank('ndcg', construction=Loss2(mu=5.0))
@@ -408,13 +470,17 @@ class Extended(RankNetWeightPairs):
 
     how much it matters which of the two takes the last rank that counts: |rel_i - rel_j| / k for precision.
 
-    F. Marcuzzi, C. Lucchese, S. Orlando (2023), "LambdaRank gradients are incoherent", CIKM.
-
     Parameters
     ----------
     documents : 'static', 'random' or 'all'
         Which documents from below.
 
+    References
+    ----------
+    F. Marcuzzi, C. Lucchese, S. Orlando (2023), "LambdaRank gradients are incoherent", CIKM.
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.Extended("all"))
     LambdaRank('ndcg@10', construction=Extended(documents='all'))
@@ -493,7 +559,23 @@ def _warn_of_work(queries: Queries, measure: Custom, reach: int | None) -> None:
 
 
 def as_construction(construction: "str | Construction") -> Construction:
-    """A construction by value or by name."""
+    """A construction by value or by name.
+
+    Parameters
+    ----------
+    construction : str or Construction
+        Such as ``"loss2"``.
+
+    Returns
+    -------
+    Construction
+        That of this name, with its default parameters; or the one given.
+
+    Examples
+    --------
+    >>> as_construction("loss2")
+    Loss2(mu=10.0)
+    """
     if isinstance(construction, Construction):
         return construction
     if isinstance(construction, str) and construction in Construction.registry:

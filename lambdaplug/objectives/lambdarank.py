@@ -1,5 +1,7 @@
 """LambdaRank: pair forces weighted by what swapping the pair would change."""
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,37 +21,58 @@ __all__ = ["LambdaRank"]
 
 
 class LambdaRank(MeasureObjective):
-    """Train for any measure M: for every pair with i better than j and the score margin o = s_i - s_j,
+    """Train for any measure M: lambda forces between the documents of each query.
+
+    For every pair with i better than j and the score margin o = s_i - s_j,
 
         force = sigma |dM(i, j)| rho,  hessian = sigma^2 |dM(i, j)| rho (1 - rho),  rho = 1/(1 + exp(sigma o)),
 
-    where |dM(i, j)| is what exchanging the two documents would change (Burges et al. 2006; Donmez et al. 2009). The
-    force is subtracted from i's gradient and added to j's; boosters minimise, so i rises.
+    where |dM(i, j)| is what exchanging the two documents would change. The force is subtracted from i's gradient and added
+    to j's; boosters minimise, so i rises.
 
     Parameters
     ----------
-    measure: a measure or its name: ``"ndcg@10"``, ``"map"``, ``lp.NDCG(k=10, gain="linear")``.
-    labels: another label source, one value per row in the data set's row order; default the data set's labels.
-    cost: ``"ranknet"`` (above), ``lp.RankNet(distance=0.01)`` (each |dM| divided by 0.01 + |o|) or ``lp.Sigmoid(mu)``.
-    sigma: steepness of the pair cost.
-    construction: how changes of the measure become forces: ``"ranknet_weight_pairs"`` (above), ``"spring_smooth"``,
+    measure : str or Measure
+        ``"ndcg@10"``, ``"map"``, ``lp.NDCG(k=10, gain="linear")``, ...
+    labels : array-like, optional
+        Another label source, one value per row in the data set's row order; default the data set's labels.
+    cost : str or Cost
+        ``"ranknet"`` (above), ``lp.RankNet(distance=0.01)`` (each |dM| divided by 0.01 + |o|) or ``lp.Sigmoid(mu)``.
+    sigma : float
+        Steepness of the pair cost.
+    construction : str or Construction
+        How changes of the measure become forces: ``"ranknet_weight_pairs"`` (above), ``"spring_smooth"``,
         ``"local_gradient"``, ``"local_cost"``, ``"discrete_bounded"``, ``"loss2"``, ``"extended"``, or an object of
         ``lp.constructions``, which says what each is.
-    step: ``"newton"`` returns the hessians above; ``"gradient"`` returns 1 for every document, for the pairs' costs
-        whose second derivative says nothing (the default with ``lp.Sigmoid``), and then divides each query's gradients by their standard deviation.
-    ignore_zero: documents with the label 0 are in no pair, as unclicked results in a click tier (see Graded).
-    normalize: ``"std"`` divides each query's gradients (and Newton hessians) by the standard deviation of its
-        gradients; ``"log"`` multiplies both by log2(1 + S)/S, S the query's summed force on all documents, as LightGBM
-        and XGBoost do; ``"none"`` does neither; default what the step does.
+    step : str, optional
+        ``"newton"`` returns the hessians above; ``"gradient"`` returns 1 for every document, for the pairs' costs whose second
+        derivative says nothing (the default with ``lp.Sigmoid``), and then divides each query's gradients by their standard
+        deviation.
+    normalize : str, optional
+        ``"std"`` divides each query's gradients (and Newton hessians) by the standard deviation of its gradients; ``"log"``
+        multiplies both by log2(1 + S)/S, S the query's summed force on all documents, as LightGBM and XGBoost do; ``"none"``
+        does neither; default what the step does.
+    ignore_zero : bool
+        Documents with the label 0 are in no pair, as unclicked results in a click tier (see :class:`Graded`).
+    noise : float or schedule
+        Deltas are those of orders near the present one, by scores plus so much noise, in units of the scores, and forces those
+        of the scores as they are (see :mod:`lambdaplug.objectives.smoothing`). 0: the present order alone.
+    samples : int
+        How many noisy orders are drawn per round.
+    noise_kind : str
+        ``"logistic"`` or ``"normal"``, of scale 1.
+    neighbours : int, optional
+        Only pairs at most so many places apart in the noisy order; CatBoost's YetiRank has 1.
+    seed : int
+        Of the draws, which are a function of seed, the query's scores and labels, sample and document.
 
-    noise: deltas are those of orders near the present one, by scores plus so much noise, and forces those of the scores
-        as they are (see :mod:`lambdaplug.objectives.smoothing`); a number in units of the scores, or a schedule. 0: the
-        present order alone.
-    samples: how many noisy orders are drawn per round.
-    noise_kind: ``"logistic"`` or ``"normal"``, of scale 1.
-    neighbours: only pairs at most so many places apart in the noisy order; CatBoost's YetiRank has 1.
-    seed: of the draws, which are a function of seed, the query's scores and labels, sample and document.
+    References
+    ----------
+    C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS. P. Donmez, K. Svore, C. Burges
+    (2009), "On the local optimality of LambdaRank", SIGIR.
 
+    Examples
+    --------
     >>> objective = LambdaRank("map")
     >>> gradient, hessian = objective.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
     >>> gradient
@@ -138,7 +161,7 @@ class LambdaRank(MeasureObjective):
     def schedules(self) -> tuple[Number | Guard, ...]:
         return (self.noise,)
 
-    def resolved(self, moment: Moment) -> "LambdaRank":
+    def resolved(self, moment: Moment) -> LambdaRank:
         if is_constant(self.noise):
             return self
         noise = moment.number(self.noise)
@@ -157,7 +180,7 @@ class LambdaRank(MeasureObjective):
         """How many of the top ranks it must know; None = all."""
         return self.construction.ranks(self.measure) if self.neighbours is None else None
 
-    def unscaled(self) -> "LambdaRank":
+    def unscaled(self) -> LambdaRank:
         """Its forces as they are, with no factor for a query as a whole."""
         return self._with(std=False, unit=False, log=False)
 

@@ -1,5 +1,7 @@
 """Losses of a whole list that are no ranking measure: what comparisons need, and scores that are probabilities."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -73,16 +75,22 @@ class QueryRMSE(ListObjective):
         loss = 1/2 sum_i w_i (s_i - y_i - m)^2,  m = the mean over the query of s - y, weighted by w;
         gradient_i = w_i (s_i - y_i - m),  hessian_i = w_i (the second derivative, w_i (1 - w_i/sum w), from above).
 
-    D. Cossock, T. Zhang (2006), "Subset ranking using regression", COLT: why regression ranks.
-
     Parameters
     ----------
     labels : array-like, optional
         Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
         are no part of their list.
 
+    Notes
+    -----
     Document weights are w: a weight of 2 is the document twice.
 
+    References
+    ----------
+    D. Cossock, T. Zhang (2006), "Subset ranking using regression", COLT: why regression ranks.
+
+    Examples
+    --------
     >>> QueryRMSE().gradients(scores=[5.0, 5.0], labels=[0, 1], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
@@ -100,9 +108,6 @@ class QuerySoftmax(ListObjective):
         loss = - sum_i w_i t_i log p_i,  p_i = exp(s_i)/sum_j exp(s_j),  t_i = exp(y_i)/sum_j exp(y_j);
         gradient_i = T p_i - w_i t_i,  hessian_i = T p_i (1 - p_i),  T = sum_j w_j t_j: the loss's own derivatives.
 
-    Z. Cao, T. Qin, T.-Y. Liu, M.-F. Tsai, H. Li (2007), "Learning to rank: from pairwise approach to listwise approach",
-    ICML.
-
     Parameters
     ----------
     target : 'softmax' or 'share'
@@ -112,8 +117,17 @@ class QuerySoftmax(ListObjective):
         Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
         are no part of their list.
 
+    Notes
+    -----
     Document weights are w: they multiply a document's own term.
 
+    References
+    ----------
+    Z. Cao, T. Qin, T.-Y. Liu, M.-F. Tsai, H. Li (2007), "Learning to rank: from pairwise approach to listwise approach",
+    ICML.
+
+    Examples
+    --------
     >>> QuerySoftmax(target="share").gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
@@ -161,9 +175,6 @@ class ListMLE(ListObjective):
     way with ties, in the same likelihood of survival times), so that neither the order of rows nor chance decides. Where
     k falls among them, each counts the share of their places that are within k.
 
-    F. Xia, T.-Y. Liu, J. Wang, W. Zhang, H. Li (2008), "Listwise approach to learning to rank: theory and algorithm",
-    ICML.
-
     Parameters
     ----------
     k : int, optional
@@ -172,8 +183,17 @@ class ListMLE(ListObjective):
         Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
         are no part of their list.
 
+    Notes
+    -----
     Document weights are w: they multiply a document's own term.
 
+    References
+    ----------
+    F. Xia, T.-Y. Liu, J. Wang, W. Zhang, H. Li (2008), "Listwise approach to learning to rank: theory and algorithm",
+    ICML.
+
+    Examples
+    --------
     >>> ListMLE().gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
@@ -210,9 +230,6 @@ class Calibrated(ListObjective):
     The hessian of the first part is w q (1 - q); of the second, which is not convex, its part that is positive,
     w q (1 - q) (y/C + (1 - q)/sum w q). :func:`lambdaplug.analysis.calibration` says how well probabilities hold.
 
-    A. Bai, R. Jagerman, Z. Qin, L. Yan, P. Kar, B.-R. Lin, X. Wang, M. Bendersky, M. Najork (2023), "Regression
-    compatible listwise objectives for calibrated ranking with binary relevance", CIKM.
-
     Parameters
     ----------
     weight : float or schedule
@@ -224,8 +241,17 @@ class Calibrated(ListObjective):
         Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
         are left out.
 
+    Notes
+    -----
     Document weights are w: a weight of 2 is the document twice.
 
+    References
+    ----------
+    A. Bai, R. Jagerman, Z. Qin, L. Yan, P. Kar, B.-R. Lin, X. Wang, M. Bendersky, M. Najork (2023), "Regression
+    compatible listwise objectives for calibrated ranking with binary relevance", CIKM.
+
+    Examples
+    --------
     >>> gradient, hessian = Calibrated(weight=0.5).gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
     >>> gradient
     array([ 0.375, -0.375], dtype=float32)
@@ -252,7 +278,7 @@ class Calibrated(ListObjective):
     def schedules(self) -> tuple[Number | Guard, ...]:
         return (self.weight,)
 
-    def resolved(self, moment: Moment) -> "Calibrated":
+    def resolved(self, moment: Moment) -> Calibrated:
         weight = moment.number(self.weight)
         if not 0.0 <= weight <= 1.0:
             raise LambdaplugError(

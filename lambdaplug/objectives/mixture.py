@@ -1,5 +1,7 @@
 """Sums of objectives: gradients add, so several measures, label sources and moving targets need no kernel of their own."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from ..errors import LambdaplugError
@@ -21,11 +23,17 @@ class Mixture(Objective):
 
     Parameters
     ----------
-    parts: pairs of weight and objective.
-    step: ``"gradient"`` makes every combined hessian 1; default the sum of the parts' hessians.
-    normalize: ``"std"`` divides each query's combined gradients by their standard deviation; on with that step.
-    guard: ``lp.guard("ndcg@3", floor=0.6)`` lowers the weights after the first while that metric is below the floor.
+    parts : sequence of (weight, Objective)
+        Weights are numbers or schedules.
+    step : str, optional
+        ``"gradient"`` makes every combined hessian 1; default the sum of the parts' hessians.
+    normalize : str, optional
+        ``"std"`` divides each query's combined gradients by their standard deviation; on with that step.
+    guard : Guard, optional
+        ``lp.guard("ndcg@3", floor=0.6)`` lowers the weights after the first while that metric is below the floor.
 
+    Examples
+    --------
     >>> a, b = LambdaRank("ndcg"), LambdaRank("map")
     >>> Mixture([(0.7, a), (0.3, b)])
     Mixture([(0.7, LambdaRank('ndcg')), (0.3, LambdaRank('map'))])
@@ -100,7 +108,7 @@ class Mixture(Objective):
         return self.parts[0].target
 
     @property
-    def watching(self) -> "Mixture":
+    def watching(self) -> Mixture:
         """The outermost mixture in here whose own weights follow a metric; itself if none does."""
         if any(isinstance(number, (OnPlateau, Guard)) for number in self.schedules):
             return self
@@ -122,7 +130,7 @@ class Mixture(Objective):
             weights = self.guard.applied(weights, moment.memory)
         return weights
 
-    def resolved(self, moment: Moment) -> "Mixture":
+    def resolved(self, moment: Moment) -> Mixture:
         weights = moment.weights[self] = self.weights_in(moment)
         parts = [part.resolved(moment) for part in self.parts]
         return self._with(terms=tuple(zip(weights, parts, strict=True)), guard=None)
@@ -162,20 +170,31 @@ class Mixture(Objective):
 
 
 class Graded(Mixture):
-    """Tiers of label sources in falling priority, such as human judgments and then clicks (Svore et al. 2011).
+    """Tiers of label sources in falling priority, such as human judgments and then clicks.
 
-    The first tier is an objective as it stands. A later tier's force acts only on pairs whose documents are EQUAL in all
+        gradient = sum_k w_k gradient_k, the forces of tier k only on pairs that are equal in all tiers above it.
+
+    The first tier is an objective as it stands. A later tier's force acts only on pairs whose documents are equal in all
     tiers above (both labelled there) and ordered in its own source, weighted by its own measure's swap delta over the
     whole ranking. Equal above means the same label, even where a measure above gives two labels the same gain; ordered
-    means by the own measure's gains. NaN in a source is a document without a label there: it takes part in no pair of that tier, and keeps
-    its place in the ranking.
+    means by the own measure's gains. NaN in a source is a document without a label there: it takes part in no pair of that
+    tier, and keeps its place in the ranking.
 
     Parameters
     ----------
-    tiers: LambdaRank objectives; those after the first usually with ``labels=``.
-    weights: one per tier, numbers that sum to 1 or schedules; default equal ones.
-    step, normalize, guard: as for Mixture.
+    tiers : sequence of LambdaRank
+        Those after the first usually with ``labels=``.
+    weights : sequence, optional
+        One per tier, numbers that sum to 1 or schedules; default equal ones.
+    step, normalize, guard : optional
+        As for :class:`Mixture`.
 
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
+
+    Examples
+    --------
     >>> clicks = [0.2, 0.6, 0.0, 1.0]
     >>> objective = Graded([LambdaRank("ndcg"), LambdaRank("cndcg", labels=clicks, ignore_zero=True)], weights=[0.8, 0.2])
     >>> objective
@@ -231,8 +250,23 @@ class Graded(Mixture):
 
 
 class interpolate(Mixture):  # noqa: N801 -- reads as the function it was in the paper
-    """(1 - w_m) a + w_m b, w clipped to [0, 1]: from one objective to another while the model learns.
+    """gradient = (1 - w_m) gradient_a + w_m gradient_b, w clipped to [0, 1]: from one objective to another while the model learns.
 
+    Parameters
+    ----------
+    a, b : Objective
+        The first and the last.
+    weight : float or schedule
+        w, such as ``lp.linear(0.0, 0.01)``.
+    step, normalize, guard : optional
+        As for :class:`Mixture`.
+
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
+
+    Examples
+    --------
     >>> interpolate(LambdaRank("ndcg"), LambdaRank("map"), weight=0.25).weights()
     [0.75, 0.25]
     """

@@ -1,5 +1,7 @@
 """Several goals at once: weights that each round decides anew, from the parts' gradients or their measures."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -66,8 +68,7 @@ class Pareto(Objective):
     g_m and h_m are the parts' gradients and hessians over all rows, r the preferences. The weights have the sum 1, and
     hessians are added with the same ones.
 
-    ``"mgda"``: the point with the least norm in the convex hull of g_m / r_m (Désidéri 2012, "Multiple-gradient descent
-    algorithm (MGDA) for multiobjective optimization"):
+    ``"mgda"``: the point with the least norm in the convex hull of g_m / r_m (Désidéri 2012):
 
         a = argmin |sum_m a_m g_m / r_m|^2,  a >= 0,  sum a_m = 1;  w_m in proportion to a_m / r_m.
 
@@ -83,8 +84,7 @@ class Pareto(Objective):
 
         a_m <- max(0, a_m + rate (reference_m - M_m) / (reference_m - bound_m) - rate);  w in proportion to (1, a_2, ...).
 
-    ``"sample"``: stochastic label aggregation (Carmel, Haramaty, Lazerson, Lewin-Eytan 2020, "Multi-objective ranking
-    optimization for product search using stochastic label aggregation"): each query draws one part per round, part m
+    ``"sample"``: stochastic label aggregation (Carmel et al. 2020): each query draws one part per round, part m
     with the probability r_m / sum r. The draw is a function of seed, the query's scores and labels: the same at any
     number of threads and on a cluster. Queries of equal scores and labels draw alike.
 
@@ -125,6 +125,12 @@ class Pareto(Objective):
     guard : Guard, optional
         ``lp.guard("ndcg@3", floor=0.6)`` lowers the weights after the first while that metric is below the floor.
 
+    References
+    ----------
+    J.-A. Désidéri (2012), "Multiple-gradient descent algorithm (MGDA) for multiobjective optimization", Comptes Rendus
+    Mathematique 350(5-6). D. Carmel, E. Haramaty, A. Lazerson, L. Lewin-Eytan (2020), "Multi-objective ranking optimization
+    for product search using stochastic label aggregation", WWW.
+
     Examples
     --------
     >>> from lambdaplug import LambdaRank
@@ -146,7 +152,7 @@ class Pareto(Objective):
     seed: int
     guard: Guard | None
     moment: Moment | None  # the round that this is the plan of
-    origin: "Pareto | None"  # and what was planned
+    origin: Pareto | None  # and what was planned
     _parts: tuple[Objective, ...]
 
     counted = True  # what it decides belongs to a round
@@ -225,7 +231,7 @@ class Pareto(Objective):
         return () if self.guard is None else (self.guard,)
 
     @property
-    def watching(self) -> "Pareto":
+    def watching(self) -> Pareto:
         """The sum whose weights ``callback.trace`` shows."""
         return self
 
@@ -249,7 +255,7 @@ class Pareto(Objective):
 
     # --- one round
 
-    def resolved(self, moment: Moment) -> "Pareto":
+    def resolved(self, moment: Moment) -> Pareto:
         parts = tuple(part.resolved(moment) for part in self._shaped())
         return self._with(_parts=parts, moment=moment, origin=self)
 

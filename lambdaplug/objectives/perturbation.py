@@ -1,5 +1,7 @@
 """Numerical gradients: for any measure, even one known only as a function of the ranked labels."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -83,7 +85,7 @@ class _Numerical(ValueObjective):
 
 
 class SPSA(_Numerical):
-    """Simultaneous perturbation stochastic approximation (Yue, Burges 2007), for every measure M.
+    """Simultaneous perturbation stochastic approximation, for every measure M.
 
     In each query of its own all scores are moved at once, by c_m delta with delta drawn from {-1, +1}^n, and back:
 
@@ -112,6 +114,13 @@ class SPSA(_Numerical):
     normalize : str, optional
         ``"std"`` (default) divides each query's gradients by their standard deviation, ``"none"`` does not.
 
+    References
+    ----------
+    Y. Yue, C. Burges (2007), "On using simultaneous perturbation stochastic approximation for IR measures, and the empirical
+    optimality of LambdaRank", NIPS Machine Learning for Web Search Workshop.
+
+    Examples
+    --------
     >>> SPSA("err@10", evaluations=8)
     SPSA('err@10', evaluations=8)
     """
@@ -137,7 +146,7 @@ class SPSA(_Numerical):
         self._set(evaluations=int(evaluations), c_decay=not_negative(c_decay, "c_decay"))
         self._set(counted=self.c_decay > 0.0, seed=integer(seed, "seed", 0, 2**63 - 1))
 
-    def resolved(self, moment: Moment) -> "SPSA":
+    def resolved(self, moment: Moment) -> SPSA:
         return self._with(c=self.c / (moment.iteration + 1) ** self.c_decay, c_decay=0.0, counted=False)
 
     def _said(self) -> list[str]:
@@ -192,12 +201,30 @@ class SPSA(_Numerical):
 
 
 class FDSA(_Numerical):
-    """Finite differences, two evaluations a document, for every measure M:
+    """Finite differences, two evaluations per document, for every measure M:
 
         gradient_i = - (M with s_i + c - M with s_i - c) / 2c.
 
-    It costs n values of O(n) a query. Hessians are 1. Parameters as in SPSA; c does not fall.
+    It costs n values of O(n) per query. Hessians are 1.
 
+    Parameters
+    ----------
+    measure : str or Measure
+        What to train for.
+    labels : array-like, optional
+        Another label source, one value per row in the data set's row order; default the data set's labels.
+    c : float
+        How far each score is moved, in units of the scores; it does not fall with the iterations.
+    normalize : str, optional
+        ``"std"`` (default) divides each query's gradients by their standard deviation, ``"none"`` does not.
+
+    References
+    ----------
+    J. Kiefer, J. Wolfowitz (1952), "Stochastic estimation of the maximum of a regression function", Annals of Mathematical
+    Statistics 23(3).
+
+    Examples
+    --------
     >>> FDSA("ndcg", c=0.5, normalize="none").gradients(scores=[0.2, 0.0], labels=[0, 1], group=[2])[0].round(3)
     array([ 0.369, -0.369], dtype=float32)
     """

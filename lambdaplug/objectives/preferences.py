@@ -1,5 +1,7 @@
 """Preferences: pairs of rows of which one is known to be better, in place of grades."""
 
+from __future__ import annotations
+
 import hashlib
 from typing import Any
 
@@ -134,9 +136,6 @@ class Preferences(Objective):
     would change by the data set's labels, in the present order; the pair alone says which of them should rise, and pairs
     of equal label do not act.
 
-    C. Burges et al. (2005), "Learning to rank using gradient descent", ICML. T. Joachims (2002), "Optimizing search engines
-    using clickthrough data", KDD: a clicked result is better than those skipped above it.
-
     Parameters
     ----------
     pairs : array of int, shape (m, 2)
@@ -149,11 +148,20 @@ class Preferences(Objective):
     sigma : float
         Steepness of the pair cost.
 
+    Notes
+    -----
     In LightGBM the pairs follow their rows into subsets and folds, as ``labels=`` do. A slice of an XGBoost DMatrix does not
     know its rows: give its objective pairs of its own; ``xgb.cv`` is refused. On Dask, rows have no numbers, and the
     objective is refused there; a worker's function (Ray, Spark) can build it from the pairs of its own rows. Query weights
     multiply a query's forces, document weights both a pair's. The labels of the data set are read with a measure only.
 
+    References
+    ----------
+    C. Burges et al. (2005), "Learning to rank using gradient descent", ICML. T. Joachims (2002), "Optimizing search engines
+    using clickthrough data", KDD: a clicked result is better than those skipped above it.
+
+    Examples
+    --------
     >>> objective = Preferences([[2, 0], [2, 1], [0, 1]])
     >>> objective
     Preferences(<3 pairs>)

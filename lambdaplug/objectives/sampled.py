@@ -4,6 +4,8 @@ The draws are those of :mod:`lambdaplug.objectives.smoothing`: a function of the
 sample and the document, so that they are new in each round and the same wherever they are made.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -99,9 +101,6 @@ class PLRank(Sampled):
     them. Prefix sums give it for all documents at once: a sample costs a sort of n, and no pairs are visited. The second
     derivative comes of the same sums.
 
-    H. Oosterhuis (2022), "Learning-to-rank at the speed of sampling: Plackett-Luce gradient estimation with minimal
-    computational complexity" (PL-Rank-3), SIGIR.
-
     Parameters
     ----------
     measure : str or Measure
@@ -120,8 +119,17 @@ class PLRank(Sampled):
     labels : array-like, optional
         Another label source, one value per row in the data set's row order; default the data set's labels.
 
+    Notes
+    -----
     Weights are one per query: a query's value has no parts that documents' weights could belong to.
 
+    References
+    ----------
+    H. Oosterhuis (2022), "Learning-to-rank at the speed of sampling: Plackett-Luce gradient estimation with minimal
+    computational complexity" (PL-Rank-3), SIGIR.
+
+    Examples
+    --------
     >>> objective = PLRank("dcg", samples=4000)
     >>> gradient, hessian = objective.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
     >>> bool(abs(gradient[0] - 0.25 * (1 - 1 / np.log2(3))) < 0.01)  # half of the rankings have each order
@@ -206,8 +214,6 @@ class StochasticRank(Sampled):
     and n min(n, k) terms, k the cut-off: on lists of 120, whole-list NDCG takes about 3.6 times as long as LambdaRank's, and
     NDCG@10 1.5 times as long as that.
 
-    A. Ustimenko, L. Prokhorenkova (2020), "StochasticRank: global optimization of scale-free discrete functions", ICML.
-
     Parameters
     ----------
     measure : str or Measure
@@ -230,8 +236,16 @@ class StochasticRank(Sampled):
     labels : array-like, optional
         Another label source, one value per row in the data set's row order; default the data set's labels.
 
+    Notes
+    -----
     Weights are one per query: a query's value has no parts that documents' weights could belong to.
 
+    References
+    ----------
+    A. Ustimenko, L. Prokhorenkova (2020), "StochasticRank: global optimization of scale-free discrete functions", ICML.
+
+    Examples
+    --------
     >>> gradient, hessian = StochasticRank("ndcg").gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
     >>> gradient.round(4)  # of two documents the rest is known: (1 - 1/log2(3)) times the density at 0 of N(0, 2)
     array([ 0.1041, -0.1041], dtype=float32)
@@ -286,7 +300,7 @@ class StochasticRank(Sampled):
     def schedules(self) -> tuple[Number | Guard, ...]:
         return self.sigma, self.mu
 
-    def resolved(self, moment: Moment) -> "StochasticRank":
+    def resolved(self, moment: Moment) -> StochasticRank:
         if is_constant(self.sigma) and is_constant(self.mu):
             return self
         sigma, mu = moment.number(self.sigma), moment.number(self.mu)

@@ -1,6 +1,7 @@
 """Clicks and where they were seen: the bias of display positions, learned beside the model or known."""
 
-import importlib
+from __future__ import annotations
+
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .. import plotting
 from ..checking import is_number, not_negative, positive, shown
 from ..costs import RankNet
 from ..errors import LambdaplugError, LambdaplugWarning
@@ -114,17 +116,18 @@ class PositionBias(Value):
 
     def plot(self, ax: Any = None, truth: npt.ArrayLike | None = None) -> Any:
         """The propensities by position, and beside them the true ones where they are known. Returns Matplotlib's axes."""
-        if ax is None:
-            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
-        if truth is not None:
-            known = np.asarray(truth, float)
-            ax.plot(known / known[0], "k--", label="truth")
-        ax.plot(self.propensity, marker="o", markersize=3, label=self.method)
-        if self.method == "pairwise":
-            ax.plot(self.minus, marker="o", markersize=3, label="pairwise, t-")
-        ax.set_xlabel("position")
-        ax.set_ylabel("propensity, relative to the first position")
-        ax.legend(fontsize="small")
+        both = {"t+": self.plus, "t-": self.minus}
+        curves = both if self.method == "pairwise" else {self.method: self.propensity}
+        with plotting.drawing(ax) as ax:
+            if truth is not None:
+                known = np.asarray(truth, float)
+                ax.plot(known / known[0], "k--", label="truth")
+            for name, values in curves.items():
+                ax.plot(values, marker="o", markersize=3, label=name)
+            ax.set(xlabel="display position, 0 the top", ylabel="propensity relative to the first position")
+            ax.set_title(f"How likely a position is looked at ({self.method})")
+            plotting.integers(ax.xaxis)
+            plotting.legend(ax)
         return ax
 
 
@@ -176,10 +179,10 @@ class State:
                 self.columns[k] = new
 
 
-_last: "weakref.WeakKeyDictionary[Unbiased, State]" = weakref.WeakKeyDictionary()
+_last: weakref.WeakKeyDictionary[Unbiased, State] = weakref.WeakKeyDictionary()
 
 
-def last_state(objective: "Unbiased") -> State | None:
+def last_state(objective: Unbiased) -> State | None:
     """Of the training that began last with this objective, or one equal to it."""
     return _last.get(objective)
 
@@ -209,11 +212,6 @@ class Unbiased(Objective):
     ``propensities``: known chances that a position is looked at. A pair is weighed by 1/propensity of its better document
     (inverse propensity weighting); nothing is learned, and ``method`` is not used.
 
-    Z. Hu, Y. Wang, Q. Peng, H. Li (2019), "Unbiased LambdaMART: an unbiased pairwise learning-to-rank algorithm", WWW.
-    T. Joachims, A. Swaminathan, T. Schnabel (2017), "Unbiased learning-to-rank with biased feedback", WSDM. On a real
-    engine's logs such corrections improved the prediction of clicks more surely than rankings: P. Hager et al. (2024),
-    "Unbiased learning to rank meets reality: lessons from Baidu's large-scale search dataset", SIGIR.
-
     Parameters
     ----------
     objective : Objective
@@ -238,10 +236,21 @@ class Unbiased(Objective):
         What an earlier training learned, ``lp.position_bias(booster)``: a training that continues that one's model
         (``init_model=``, ``xgb_model=``) goes on where it stopped. Default: begin anew, as LightGBM does.
 
+    Notes
+    -----
     What is learned belongs to the training and is no part of the model; ``lp.position_bias`` reads it afterwards.
     ``gradients`` learns nothing: it returns those of a first round. On a cluster, where sums over the workers would be
     needed, it is refused.
 
+    References
+    ----------
+    Z. Hu, Y. Wang, Q. Peng, H. Li (2019), "Unbiased LambdaMART: an unbiased pairwise learning-to-rank algorithm", WWW.
+    T. Joachims, A. Swaminathan, T. Schnabel (2017), "Unbiased learning-to-rank with biased feedback", WSDM. On a real
+    engine's logs such corrections improved the prediction of clicks more surely than rankings: P. Hager et al. (2024),
+    "Unbiased learning to rank meets reality: lessons from Baidu's large-scale search dataset", SIGIR.
+
+    Examples
+    --------
     >>> objective = Unbiased(LambdaRank("ndcg@10"), position="rows")
     >>> objective
     Unbiased(LambdaRank('ndcg@10'), position='rows')
@@ -368,7 +377,7 @@ class Unbiased(Objective):
 
         return queries.memo(("positions", self.position), make)
 
-    def resolved(self, moment: Moment) -> "Unbiased":
+    def resolved(self, moment: Moment) -> Unbiased:
         if self.state is not None:
             return self
         inner = self.objective.resolved(moment)

@@ -293,6 +293,22 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
     ``qid`` and ``eval_qid`` have the query id of each row, and cannot be misaligned unnoticed. ``eval_metric`` takes
     ``lp.metric(...)``, exact over the workers, and is the measure trained for if left out; on such metrics early
     stopping works too. Data that cut a query are refused.
+
+    Parameters
+    ----------
+    objective : str, Measure or Objective
+        A measure, by its text or as an object, means ``lp.objective(measure)``.
+    client : distributed.Client, optional
+        Default the current one.
+    **kwargs
+        All parameters of ``lightgbm.DaskLGBMRanker``.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> model = lp.DaskLGBMRanker(objective="map", n_estimators=50)  # model.fit(dX, dy, qid=dq), Dask's arrays
+    >>> model.n_estimators
+    50
     """
 
     objective: Any

@@ -289,6 +289,20 @@ class DaskXGBRanker(dxgb.DaskXGBRanker):  # type: ignore[misc]
     ``eval_metric`` takes ``lp.metric(...)``, exact over the workers, and is the measure trained for if left out. Data
     that cut a query are refused, whatever ``allow_group_split`` says: rows are not moved unless you ask
     ``lp.dask.partition_by_query`` to.
+
+    Parameters
+    ----------
+    objective : str, Measure or Objective
+        A measure, by its text or as an object, means ``lp.objective(measure)``.
+    **kwargs
+        All parameters of ``xgboost.dask.DaskXGBRanker``.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> model = lp.DaskXGBRanker(objective="map", n_estimators=50)  # model.fit(dX, dy, qid=dq), Dask's arrays
+    >>> model.n_estimators
+    50
     """
 
     eval_metric: Any
