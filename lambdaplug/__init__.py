@@ -1,41 +1,20 @@
 """lambdaplug: ranking objectives for LightGBM and XGBoost, as plug-ins. The whole public face is on this page."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import analysis, data, hosts
-from .analysis import estimate_propensities, explain_difference
+from . import analysis, costs, data, hosts, measures, schedules
 from .comparison import compare, leaderboard
-from .costs import RankNet, Sigmoid
 from .custom import custom
+from .deprecation import warn_deprecated
 from .errors import LambdaplugError, LambdaplugWarning
 from .evaluation import evaluate, metric
 from .folds import query_folds
 from .hosts import presets
-from .hosts.bias import position_bias
 from .hosts.callback import callback
 from .hosts.front import front
-from .hosts.matching import match_table
-from .hosts.optimality import local_optimality, polish
-from .hosts.recorder import record
 from .hosts.stamping import stamp
 from .kernels import set_num_threads
-from .measures import (
-    CNDCG,
-    DCG,
-    ERR,
-    MAP,
-    MRR,
-    NDCG,
-    RBP,
-    WTA,
-    BPref,
-    Hit,
-    MeanNDCG,
-    Pairs,
-    Precision,
-    Recall,
-    Spearman,
-)
 from .objectives import (
     FDSA,
     SPSA,
@@ -56,108 +35,88 @@ from .objectives import (
     interpolate,
     objective,
 )
-from .schedules import cosine, exponential, guard, join, linear, on_plateau, step
 from .verification import verify
-from .version import __version__
+from .version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from .costs import *  # noqa: F403
     from .hosts import dask
-    from .hosts.dask.lightgbm import DaskLGBMRanker
-    from .hosts.dask.xgboost import DaskXGBRanker
+    from .hosts.dask.lightgbm import DaskLGBMRanker as DaskLGBMRanker
+    from .hosts.dask.xgboost import DaskXGBRanker as DaskXGBRanker
     from .hosts.lightgbm import LGBMRanker
-    from .hosts.xgboost import XGBDataIter, XGBRanker
+    from .hosts.xgboost import XGBDataIter as XGBDataIter
+    from .hosts.xgboost import XGBRanker
+    from .measures import *  # noqa: F403
+    from .schedules import *  # noqa: F403
 
 __all__ = [
-    "CNDCG",
-    "DCG",
-    "ERR",
     "FDSA",
-    "MAP",
-    "MRR",
-    "NDCG",
-    "RBP",
     "SPSA",
-    "WTA",
     "Approx",
-    "BPref",
     "Calibrated",
-    "DaskLGBMRanker",
-    "DaskXGBRanker",
     "Graded",
-    "Hit",
     "LGBMRanker",
     "LambdaRank",
     "LambdaplugError",
     "LambdaplugWarning",
     "ListMLE",
-    "MeanNDCG",
     "Mixture",
     "PLRank",
-    "Pairs",
     "Pareto",
-    "Precision",
     "Preferences",
     "QueryRMSE",
     "QuerySoftmax",
-    "RankNet",
-    "Recall",
-    "Sigmoid",
-    "Spearman",
     "StochasticRank",
     "Unbiased",
-    "XGBDataIter",
     "XGBRanker",
-    "__version__",
     "analysis",
     "callback",
     "compare",
     "constructions",
-    "cosine",
+    "costs",
     "custom",
     "dask",
     "data",
-    "estimate_propensities",
     "evaluate",
-    "explain_difference",
-    "exponential",
     "front",
-    "guard",
     "interpolate",
-    "join",
     "leaderboard",
-    "linear",
-    "local_optimality",
-    "match_table",
+    "measures",
     "metric",
     "objective",
-    "on_plateau",
-    "polish",
-    "position_bias",
     "presets",
     "query_folds",
-    "record",
+    "schedules",
     "set_num_threads",
     "stamp",
-    "step",
     "verify",
 ]
 
-# Imported when first asked for: each needs a package that not everybody has.
-_NEEDS_HOST = {
-    "DaskLGBMRanker": "dask.lightgbm",
-    "DaskXGBRanker": "dask.xgboost",
-    "LGBMRanker": "lightgbm",
-    "XGBDataIter": "xgboost",
-    "XGBRanker": "xgboost",
-    "dask": "dask",
+# Where else a name may be found: with what it belongs to, lp.NDCG being lp.measures.NDCG; or in a module that needs a
+# package which not everybody has, and is imported when first asked for.
+_HOMES = {
+    "measures": "CNDCG DCG ERR MAP MRR NDCG RBP WTA BPref Hit MeanNDCG Pairs Precision Recall Spearman",
+    "costs": "RankNet Sigmoid",
+    "schedules": "cosine exponential guard join linear on_plateau step",
+    "hosts.lightgbm": "LGBMRanker",
+    "hosts.xgboost": "XGBDataIter XGBRanker",
+    "hosts.dask.lightgbm": "DaskLGBMRanker",
+    "hosts.dask.xgboost": "DaskXGBRanker",
+}
+_MOVED = {
+    "analysis": "estimate_propensities explain_difference local_optimality match_table polish position_bias record"
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _NEEDS_HOST:
-        raise AttributeError(f"module 'lambdaplug' has no attribute {name!r}")
-    module = hosts.module(_NEEDS_HOST[name])
-    return module if name == "dask" else getattr(module, name)
+    if name == "dask":
+        return hosts.module(name)
+    for home, names in {**_HOMES, **_MOVED}.items():
+        if name in names.split():
+            if home in _MOVED:
+                warn_deprecated(f"lambdaplug.{name} is now lambdaplug.{home}.{name}.")
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module 'lambdaplug' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

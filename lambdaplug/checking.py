@@ -8,7 +8,7 @@ import numpy as np
 
 from .errors import LambdaplugError
 
-__all__ = ["import_pandas", "integer", "is_number", "not_negative", "positive", "shown"]
+__all__ = ["import_pandas", "integer", "is_number", "not_negative", "positive", "refuse_data", "shown"]
 
 
 def shown(value: object) -> str:
@@ -18,6 +18,15 @@ def shown(value: object) -> str:
     except Exception:  # an integer of thousands of digits, a list within itself: Python's, or the user's own
         return f"a value of type {type(value).__name__} that cannot be printed"
     return text if len(text) <= 100 else f"{text[:60]}...{text[-20:]}"
+
+
+def refuse_data(args: tuple[Any, ...], what: str, name: str = "map") -> None:
+    """Boosters call what they are given as an objective or a metric: say what they should be given."""
+    if any(hasattr(one, "get_label") for one in args):  # a data set of either host
+        raise LambdaplugError(
+            f"{what}, and was called with a booster's data. To train, give the booster an object such as "
+            f"lp.objective({name!r}); to report, lp.metric({name!r})."
+        )
 
 
 def is_number(value: object) -> bool:

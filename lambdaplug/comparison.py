@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from . import plotting
 from .checking import integer
+from .data import RankingData
+from .deprecation import warn_deprecated
 from .errors import LambdaplugError
 from .evaluation import Convention, Empty, Ties, import_pandas, mean, per_query_values
 from .measures import Measure, as_measure, as_measures
 from .queries import Array, Queries
+from .tables import Report, Row, markdown_table, text_cells
+from .training import scores_of
 
 __all__ = ["Comparison", "Comparisons", "Leaderboard", "compare", "leaderboard"]
 
 Test = Literal["t", "randomization"]
-Systems: TypeAlias = Mapping[str, npt.ArrayLike]
+Systems: TypeAlias = Mapping[str, Any]  # scores, or models
+F = TypeVar("F", bound=Callable[..., Any])
 
 EXACT_QUERIES = 16  # up to so many differing queries every sign pattern is tried
 DRAWS_AT_ONCE = 1 << 22  # bytes of random signs
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Report):
     """System b against system a, over the queries where the measure is defined.
 
     ``difference`` is mean_b - mean_a, ``interval`` its confidence interval (Student's t), ``wins``, ``ties`` and
@@ -53,29 +60,41 @@ class Comparison:
     def queries(self) -> int:
         return self.wins + self.ties + self.losses
 
-    def __str__(self) -> str:
-        a, b = self.names
-        width = max(len(a), len(b), len(f"{b} - {a}"), 7)
+    def _before(self) -> list[str]:
         left_out = f" ({self.undefined} more where it is undefined)" if self.undefined else ""
-        return "\n".join(
-            [
-                f"{self.measure} over {self.queries} queries{left_out}",
-                f"  {a:<{width}}   {self.mean_a:.4f}",
-                f"  {b:<{width}}   {self.mean_b:.4f}",
-                f"  {f'{b} - {a}':<{width}}  {self.difference:+.4f}  ({100 * self.level:g} % interval "
-                f"{self.interval[0]:+.4f} to {self.interval[1]:+.4f})",
-                f"  {'p-value':<{width}}   {_p(self.p_t)} (paired t-test), {_p(self.p_randomization)} (randomisation)",
-                f"  {'queries':<{width}}   {b} wins {self.wins}, ties {self.ties}, loses {self.losses}",
-            ]
-        )
+        return [f"{self.measure} over {self.queries} queries{left_out}"]
 
-    __repr__ = __str__
+    def _cells(self) -> list[list[str]]:
+        a, b = self.names
+        low, high = self.interval
+        return [
+            ["", self.measure],
+            [a, f" {self.mean_a:.4f}"],
+            [b, f" {self.mean_b:.4f}"],
+            [f"{b} - {a}", f"{self.difference:+.4f}  ({100 * self.level:g} % interval {low:+.4f} to {high:+.4f})"],
+            ["p-value", f" {_p(self.p_t)} (paired t-test), {_p(self.p_randomization)} (randomisation)"],
+            ["queries", f" {b} wins {self.wins}, ties {self.ties}, loses {self.losses}"],
+        ]
+
+    def __str__(self) -> str:
+        rows = self._cells()[1:]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join([*self._before(), *(f"  {name:<{width}}  {text}" for name, text in rows)])
+
+    def plot(self, ax: Any = None) -> Any:
+        """The difference with its interval; returns Matplotlib's axes."""
+        return _plot_differences([self], ax)
 
 
-class Comparisons(dict[str, Comparison]):
+class Comparisons(Report, dict[str, Comparison]):
     """Several systems against one baseline, by name; their ``_holm`` p-values are corrected for being several."""
 
-    def __str__(self) -> str:
+    def _before(self) -> list[str]:
+        first = next(iter(self.values()))
+        left_out = f" ({first.undefined} more where it is undefined)" if first.undefined else ""
+        return [f"{first.measure} over {first.queries} queries{left_out}; p-values by Holm's correction"]
+
+    def _cells(self) -> list[list[str]]:
         first = next(iter(self.values()))
         cells = [
             ["", "mean", "difference", f"{100 * first.level:g} % interval", "p (t)", "p (rand.)", "wins/ties/losses"]
@@ -87,67 +106,80 @@ class Comparisons(dict[str, Comparison]):
             ends = f"{low:+.4f} to {high:+.4f}"
             holm = _p(part.p_t_holm), _p(part.p_randomization_holm)
             cells.append([name, f"{part.mean_b:.4f}", f"{part.difference:+.4f}", ends, *holm, counts])
-        left_out = f" ({first.undefined} more where it is undefined)" if first.undefined else ""
-        head = f"{first.measure} over {first.queries} queries{left_out}; p-values by Holm's correction"
-        return "\n".join([head, *aligned(cells)])
+        return cells
 
-    __repr__ = __str__
+    def plot(self, ax: Any = None) -> Any:
+        """Each system's difference from the baseline with its interval; returns Matplotlib's axes."""
+        return _plot_differences(list(self.values()), ax)
+
+
+def _plot_differences(parts: Sequence[Comparison], ax: Any) -> Any:
+    """One row per comparison, the first on top."""
+    first, places = parts[0], np.arange(len(parts))
+    middle = np.array([part.difference for part in parts])
+    ends = np.array([part.interval for part in parts]).T
+    with plotting.drawing(ax, figsize=(8.0, 1.8 + 0.4 * len(parts))) as ax:
+        ax.errorbar(middle, places, xerr=np.abs(ends - middle), fmt="o", capsize=4)
+        ax.axvline(0.0, color="0.4", linestyle=":", linewidth=1)
+        ax.set_yticks(places, [part.names[1] for part in parts])
+        ax.set_ylim(len(parts) - 0.5, -0.5)
+        ax.set(xlabel=f"difference in {first.measure} from {first.names[0]}", ylabel="system")
+        ax.set_title(f"{first.measure} over {first.queries} queries, {100 * first.level:g} % intervals")
+    return ax
 
 
 def _p(value: float) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
-def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if column else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
+def _in_old_order(labels: Any, first: Any, last: Any) -> bool:
+    """Whether ``first`` is a group and ``last`` scores (the old order), by their lengths, and by their sums at last."""
+    rows = len(labels)
+    if isinstance(last, Mapping) or len(first) != rows or len(last) != rows:
+        return isinstance(last, Mapping) or len(first) != rows
+    sizes = [bool(np.array_equal(one, np.abs(np.floor(one))) and np.sum(one) == rows) for one in (first, last)]
+    return sizes == [True, False]
 
 
-Row: TypeAlias = tuple[list[str], list[tuple[float, bool, bool]]]  # names, then cells: a value, if best, if different
+def _either_order(function: F) -> F:
+    """``compare`` as it was once called too: (measure, labels, group, scores_a, scores_b)."""
 
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        rest, named = args[2:], {"scores_a", "scores_b"} & kwargs.keys()
+        by_sizes = len(rest) == 3 and not hasattr(rest[0], "predict") and _in_old_order(args[1], rest[0], rest[2])
+        if by_sizes or (rest and named and len(rest) + len(named) == 3 and not {"group", "qid"} & kwargs.keys()):
+            warn_deprecated(
+                "compare: the order of arguments is (measure, labels, scores_a, scores_b, group); this call has the old one, "
+                "(measure, labels, group, scores_a, scores_b)."
+            )
+            kwargs |= dict(zip(("group", "scores_a", "scores_b"), rest, strict=False))
+            args = args[:2]
+        return function(*args, **kwargs)
 
-def text_table(names: list[str], measures: Sequence[str], rows: Sequence[Row], legend: str) -> str:
-    """For the terminal: * the best of a column, † significantly different."""
-    cells = [[*names, *(f"{measure}  " for measure in measures)]]
-    for own, values in rows:
-        cells.append(
-            [*own, *(f"{x:.4f}{'*' if best else ' '}{'†' if differs else ' '}" for x, best, differs in values)]
-        )
-    return "\n".join([*aligned(cells), f"* best of its column; {legend}"])
-
-
-def markdown_table(names: list[str], measures: Sequence[str], rows: Sequence[Row], legend: str) -> str:
-    """The best of a column in bold, † significantly different."""
-    cells = [[*names, *measures], ["---", *("---:" for _ in [*names[1:], *measures])]]
-    for own, values in rows:
-        marked = (f"**{x:.4f}**" if best else f"{x:.4f}" for x, best, _ in values)
-        cells.append([*own, *(x + "†" * differs for x, (_, _, differs) in zip(marked, values, strict=True))])
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]
-    return "\n".join([*lines, "", legend])
+    return call  # type: ignore[return-value]
 
 
 @overload
-def compare(measure: Any, labels: Any, group: Any, scores_a: Any, scores_b: Systems, **rules: Any) -> Comparisons: ...
+def compare(
+    measure: Any, labels: Any, scores_a: Any, scores_b: Systems, group: Any = ..., **rules: Any
+) -> Comparisons: ...
 
 
 @overload
-def compare(measure: Any, labels: Any, group: Any, scores_a: Any, scores_b: Any, **rules: Any) -> Comparison: ...
+def compare(measure: Any, labels: Any, scores_a: Any, scores_b: Any, group: Any = ..., **rules: Any) -> Comparison: ...
 
 
-def compare(  # type: ignore[misc]  # the overloads say what is returned, this what is taken
+@_either_order  # type: ignore[misc]  # the overloads say what is returned, this what is taken
+def compare(
     measure: str | Measure,
     labels: npt.ArrayLike,
-    group: npt.ArrayLike,
     scores_a: npt.ArrayLike,
     scores_b: npt.ArrayLike | Systems,
+    group: npt.ArrayLike | None = None,
     *,
+    qid: npt.ArrayLike | None = None,
+    X: Any = None,
     names: Sequence[str] | None = None,
     empty: Empty = "skip",
     ties: Ties = "stable",
@@ -170,13 +202,17 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
         By which systems are compared.
     labels : array-like
         One label per row.
-    group : array-like
-        The number of documents of each query, in order.
-    scores_a : array-like
-        System a's, one per row: the baseline.
-    scores_b : array-like or mapping
+    scores_a : array-like or model
+        System a's, one per row: the baseline. Or a model: a Booster, or anything that has ``predict``.
+    scores_b : array-like, model or mapping
         System b's; or several systems' by name, each compared with a, with Holm's correction, which keeps the chance of any
         false alarm among them.
+    group : array-like
+        The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
+    X : array-like or data frame, optional
+        The rows that models are to score.
     names : sequence of str, optional
         What is printed for a and b (of several systems, for the baseline).
     empty : 'skip', 0 or 1
@@ -199,7 +235,8 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
     Returns
     -------
     Comparison or Comparisons
-        Of several systems a dict by name: ``compare(...)["my system"].p_t_holm``.
+        Of several systems a dict by name: ``compare(...)["my system"].p_t_holm``. It prints; ``.plot()`` shows the difference
+        with its interval.
 
     References
     ----------
@@ -208,7 +245,7 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
 
     Examples
     --------
-    >>> print(compare("mrr", [1, 0, 0, 1, 1, 0], [2, 2, 2], [1, 2, 2, 1, 1, 2], [2, 1, 1, 2, 1, 2]))
+    >>> print(compare("mrr", [1, 0, 0, 1, 1, 0], [1, 2, 2, 1, 1, 2], [2, 1, 1, 2, 1, 2], group=[2, 2, 2]))
     mrr over 3 queries
       a         0.5000
       b         0.8333
@@ -217,13 +254,13 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
       queries   b wins 2, ties 1, loses 0
     """
     kind = as_measure(measure)
-    queries = Queries(labels, group, query_weight=weight)
+    queries = Queries(labels, group, qid=qid, query_weight=weight)
     own = queries.query_weight
     rules: dict[str, Any] = {"empty": empty, "ties": ties, "convention": convention}
     _check(level, draws)
-    (values_a,) = per_query_values([kind], queries, scores_a, **rules)
+    (values_a,) = per_query_values([kind], queries, scores_of(scores_a, X), **rules)
     if not isinstance(scores_b, Mapping):
-        (values_b,) = per_query_values([kind], queries, scores_b, **rules)
+        (values_b,) = per_query_values([kind], queries, scores_of(scores_b, X), **rules)
         a, b = names or ("a", "b")
         return _holm([compared(str(kind), (a, b), values_a, values_b, level, draws, seed, own)])[0]
     if not scores_b:
@@ -231,7 +268,7 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
     baseline = names[0] if names else "baseline"
     found = []
     for name, scores in scores_b.items():
-        (values_b,) = per_query_values([kind], queries, scores, **rules)
+        (values_b,) = per_query_values([kind], queries, scores_of(scores, X), **rules)
         found.append(compared(str(kind), (baseline, name), values_a, values_b, level, draws, seed, own))
     return Comparisons(zip(scores_b, _holm(found), strict=True))
 
@@ -342,7 +379,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True, repr=False)
-class Leaderboard:
+class Leaderboard(Report):
     """Means of systems (rows) by measures (columns), the best marked, and which differ significantly."""
 
     means: dict[str, dict[str, float]]  #: by measure, then by system
@@ -381,15 +418,42 @@ class Leaderboard:
             for s in self._systems
         ]
 
+    def _cells(self) -> list[list[str]]:
+        return text_cells([""], list(self.means), self._rows())
+
+    def _after(self) -> list[str]:
+        return [f"* best of its column; {self._legend}"]
+
     @property
     def text(self) -> str:
         """A table for the terminal: * the best of a column, † significantly different."""
-        return text_table([""], list(self.means), self._rows(), self._legend)
+        return str(self)
 
-    def __str__(self) -> str:
-        return self.text
+    def plot(self, ax: Any = None) -> Any:
+        """For each measure, each system's difference from the baseline (or the best), with its interval.
 
-    __repr__ = __str__
+        Filled: significant. Returns Matplotlib's axes.
+        """
+        systems = [name for name in self._systems if name != self.baseline]
+        names, level = list(self.means), 100 * self.level
+        with plotting.drawing(ax, figsize=(8.0, 2.0 + 0.25 * len(systems) * len(names))) as ax:
+            for row, system in enumerate(systems):
+                color = plotting.COLOURS[row % len(plotting.COLOURS)]
+                found = [self.comparisons[name].get(system) for name in names]  # of the best, none: the line itself
+                places = np.arange(len(names)) + 0.7 * ((row + 0.5) / len(systems) - 0.5)
+                middle, *ends = np.array([(0.0,) * 3 if x is None else (x.difference, *x.interval) for x in found]).T
+                sure = [color if x is None or self.differs(x.measure, system) else "white" for x in found]
+                ax.errorbar(middle, places, xerr=np.abs(ends - middle), fmt="none", ecolor=color, capsize=3)
+                ax.scatter(middle, places, color=sure, edgecolors=color, zorder=3)
+                ax.scatter([], [], color=color, label=system)
+            ax.axvline(0.0, color="0.4", linestyle=":", linewidth=1)
+            ax.set_yticks(range(len(names)), names)
+            ax.set_ylim(len(names) - 0.5, -0.5)
+            against = self.baseline or "the best of each measure"
+            ax.set(xlabel=f"difference from {against}", ylabel="measure")
+            ax.set_title(f"{level:g} % intervals; filled: significant with Holm's correction")
+            plotting.legend(ax)
+        return ax
 
     def markdown(self) -> str:
         """A Markdown table: the best of a column in bold, † significantly different."""
@@ -406,9 +470,11 @@ class Leaderboard:
 def leaderboard(
     systems: Systems,
     measures: str | Measure | Sequence[str | Measure],
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
+    labels: npt.ArrayLike | RankingData,
+    group: npt.ArrayLike | None = None,
     *,
+    qid: npt.ArrayLike | None = None,
+    X: Any = None,
     baseline: str | None = None,
     test: Test = "t",
     level: float = 0.95,
@@ -424,13 +490,17 @@ def leaderboard(
     Parameters
     ----------
     systems : mapping
-        Scores by the system's name, one score per row.
+        Scores by the system's name, one score per row; or models: Boosters, or anything that has ``predict``.
     measures : str, Measure or a sequence of them
         The columns.
-    labels : array-like
-        One label per row.
+    labels : array-like or RankingData
+        One label per row; or all data, with the rows that models are to score.
     group : array-like
         The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
+    X : array-like or data frame, optional
+        The rows that models are to score.
     baseline : str, optional
         The system that the others are compared with; default each measure's best.
     test : 't' or 'randomization'
@@ -452,7 +522,7 @@ def leaderboard(
     Returns
     -------
     Leaderboard
-        It prints; ``.text``, ``.markdown()`` and ``.frame()`` show it.
+        It prints; ``.text``, ``.markdown()``, ``.frame()`` and ``.plot()`` show it.
 
     Examples
     --------
@@ -471,16 +541,19 @@ def leaderboard(
     if test not in ("t", "randomization"):
         raise LambdaplugError(f"leaderboard: test must be 't' or 'randomization', got {test!r}.")
     _check(level, draws)
-    queries = Queries(labels, group, query_weight=weight)
+    if isinstance(labels, RankingData):
+        X, labels, group = labels
+    queries = Queries(labels, group, qid=qid, query_weight=weight)
+    own = queries.query_weight
     values = {
-        system: per_query_values(kinds, queries, scores, empty, ties=ties, convention=convention)
+        system: per_query_values(kinds, queries, scores_of(scores, X), empty, ties=ties, convention=convention)
         for system, scores in systems.items()
     }
     means: dict[str, dict[str, float]] = {}
     comparisons: dict[str, dict[str, Comparison]] = {}
     for column, kind in enumerate(kinds):
         name = str(kind)
-        means[name] = {system: mean(found[column], queries.query_weight) for system, found in values.items()}
+        means[name] = {system: mean(found[column], own) for system, found in values.items()}
         against = max(means[name], key=means[name].__getitem__) if baseline is None else baseline
         others = [system for system in systems if system != against]
         found = [
@@ -492,7 +565,7 @@ def leaderboard(
                 level,
                 draws if test == "randomization" else 0,
                 seed,
-                queries.query_weight,
+                own,
             )
             for system in others
         ]

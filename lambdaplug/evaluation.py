@@ -26,22 +26,23 @@ Convention = Literal["letor"]
 
 @overload
 def evaluate(
-    measures: Any, labels: Any, scores: Any, group: Any, *rules: Any, frame: Literal[True], **more: Any
+    measures: Any, labels: Any, scores: Any, group: Any = ..., *rules: Any, frame: Literal[True], **more: Any
 ) -> Any: ...
 
 
 @overload
-def evaluate(measures: Any, labels: Any, scores: Any, group: Any, *rules: Any, **more: Any) -> dict[str, Any]: ...
+def evaluate(measures: Any, labels: Any, scores: Any, group: Any = ..., *rules: Any, **more: Any) -> dict[str, Any]: ...
 
 
 def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this what is taken
     measures: str | Measure | Sequence[str | Measure],
     labels: npt.ArrayLike,
     scores: npt.ArrayLike,
-    group: npt.ArrayLike,
+    group: npt.ArrayLike | None = None,
     empty: Empty = "skip",
     per_query: bool = False,
     *,
+    qid: npt.ArrayLike | None = None,
     ties: Ties = "stable",
     convention: Convention | None = None,
     frame: bool = False,
@@ -59,6 +60,8 @@ def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this 
         One score per row.
     group : array-like
         The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
     empty : 'skip', 0 or 1
         What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
         in LightGBM and XGBoost.
@@ -84,13 +87,13 @@ def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this 
     --------
     >>> evaluate(["ndcg@10", "mrr"], labels=[0, 1, 1, 0], scores=[2, 1, 4, 3], group=[2, 2])
     {'ndcg@10': 0.8154648767857288, 'mrr': 0.75}
-    >>> evaluate("mrr", labels=[0, 1, 0], scores=[5, 5, 1], group=[3], ties="expected")
+    >>> evaluate("mrr", labels=[0, 1, 0], scores=[5, 5, 1], qid=["a", "a", "a"], ties="expected")
     {'mrr': 0.75}
     """
     kinds = as_measures(measures)
     if weight is not None and (per_query or frame):
         raise LambdaplugError("weight: it enters means, and there are none with per_query= or frame=: leave it out.")
-    queries = Queries(labels, group, query_weight=weight)
+    queries = Queries(labels, group, qid=qid, query_weight=weight)
     values = per_query_values(kinds, queries, scores, empty, ties=ties, convention=convention)
     named = {str(kind): value for kind, value in zip(kinds, values, strict=True)}
     if frame:

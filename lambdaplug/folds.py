@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from .checking import integer
 from .errors import LambdaplugError
-from .queries import FROM_IDS, check_rows, group_sizes
-from .rows import sizes_of
+from .grouping import AS_IDS, group_sizes, look_like_ids
 
 __all__ = ["QueryFolds", "query_folds"]
 
@@ -48,23 +47,14 @@ class QueryFolds(list[tuple[Rows, Rows]]):
         return regroup
 
 
-LONGEST = 10_000  # documents of a query that LightGBM's own objectives take
-MANY = 20
-
-
-def _look_like_ids(values: Rows) -> bool:
-    """Whether these are query ids rather than sizes: each occurs in one run of equal values, and most more than once.
-
-    So do a few blocks of equal sizes. Ids are many different values, or begin at 0, or are all beyond any usual size.
-    """
-    runs = sizes_of(values)
-    if len(runs) < 2 or len(values) < 2 * len(runs) or len(np.unique(values)) < len(runs):
-        return False
-    from_zero = values[0] == 0 and bool((np.diff(values) >= 0).all())
-    return len(runs) >= MANY or from_zero or int(values.min()) > LONGEST
-
-
-def query_folds(group: npt.ArrayLike, n: int = 5, seed: int = 0, rows: int | None = None) -> QueryFolds:
+def query_folds(
+    group: npt.ArrayLike | None = None,
+    n: int = 5,
+    seed: int = 0,
+    rows: int | None = None,
+    *,
+    qid: npt.ArrayLike | None = None,
+) -> QueryFolds:
     """n folds over shuffled queries, as (train rows, test rows): for ``lgb.cv(folds=...)``, scikit-learn's ``cv=``,
     and with its ``fpreproc`` for ``xgb.cv``.
 
@@ -78,6 +68,8 @@ def query_folds(group: npt.ArrayLike, n: int = 5, seed: int = 0, rows: int | Non
         Of the shuffle.
     rows : int, optional
         The number of rows, with which the sizes are compared.
+    qid : array, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
 
     Returns
     -------
@@ -88,14 +80,14 @@ def query_folds(group: npt.ArrayLike, n: int = 5, seed: int = 0, rows: int | Non
     --------
     >>> [test.tolist() for _, test in query_folds([2, 3, 1], n=3)]
     [[5], [0, 1], [2, 3, 4]]
+    >>> [test.tolist() for _, test in query_folds(qid=["a", "a", "b", "b", "b", "c"], n=3)]
+    [[5], [0, 1], [2, 3, 4]]
     """
-    sizes = group_sizes(group)
-    if rows is not None:
-        check_rows(sizes, rows, "query_folds")
-    elif _look_like_ids(sizes):
+    sizes = group_sizes(group, qid, rows)
+    if rows is None and qid is None and look_like_ids(sizes):
         raise LambdaplugError(
             f"query_folds: expected the number of documents of each query, got {len(sizes)} values in runs of equal ones, "
-            f"which would be {sizes.sum()} rows: are these query ids? {FROM_IDS} If they are sizes, say how many rows "
+            f"which would be {sizes.sum()} rows: are these query ids? {AS_IDS} If they are sizes, say how many rows "
             f"there are: rows={sizes.sum()}."
         )
     n = integer(n, "query_folds: n", 2, len(sizes), purpose=", the number of queries")

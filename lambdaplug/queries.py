@@ -4,29 +4,29 @@ import hashlib
 import itertools
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
+from .grouping import Array, group_sizes, vector
 from .kernels import Team, count_kernel, rank_kernel, run_tasks, top_kernel
 from .rows import MANY_ROWS, levels, row_order
 from .values import Value
 
 __all__ = [
-    "FROM_IDS",
+    "Array",
     "Column",
     "Labels",
     "Queries",
     "Task",
     "as_labels",
-    "check_rows",
     "group_sizes",
     "refuse_score",
+    "vector",
 ]
 
-Array: TypeAlias = npt.NDArray[np.float64]
 T = TypeVar("T")
 
 CHUNK_WORK = 1 << 20, 6 << 20  # pairs in a task: long beside what handing it out costs, short beside a round
@@ -156,6 +156,7 @@ class Queries:
         columns: Mapping[str, Array] | None = None,
         numbered: bool = True,
         position: npt.ArrayLike | None = None,
+        qid: npt.ArrayLike | None = None,
     ) -> None:
         self.labels = vector(labels, "labels")
         if not np.isfinite(self.labels).all():
@@ -165,7 +166,7 @@ class Queries:
                     f"labels: row {row} is NaN or masked. Every row needs a label; drop the rows without one."
                 )
             raise LambdaplugError("labels: expected finite numbers, got an infinite one.")
-        self.offsets = _offsets(group, len(self.labels))
+        self.offsets = _offsets(group, qid, len(self.labels))
         self.query_weight = _weight(query_weight, len(self), "query")
         self.document_weight = _weight(document_weight, len(self.labels), "row")
         self.rows = rows  # which of the original data set's rows these are, where they are a part of it
@@ -180,12 +181,19 @@ class Queries:
         self._orders: dict[int | None, npt.NDArray[np.int32]] = {}
 
     @classmethod
-    def weighted(cls, labels: npt.ArrayLike, group: npt.ArrayLike | None, weight: npt.ArrayLike | None) -> "Queries":
+    def weighted(
+        cls,
+        labels: npt.ArrayLike,
+        group: npt.ArrayLike | None,
+        weight: npt.ArrayLike | None,
+        qid: npt.ArrayLike | None = None,
+    ) -> "Queries":
         """With weights per query or per document, told apart by their number."""
         if weight is None:
-            return cls(labels, group)
-        weights = vector(weight, "weight")
-        rows, queries = len(vector(labels, "labels")), len(group_sizes(group))
+            return cls(labels, group, qid=qid)
+        weights, rows = vector(weight, "weight"), len(vector(labels, "labels"))
+        group = group_sizes(group, qid, rows)
+        queries = len(group)
         if rows == queries == len(weights):
             raise LambdaplugError(
                 f"weight: {len(weights)} values could be one per query or one per document, as there are as many of both. "
@@ -346,51 +354,8 @@ def refuse_score(scores: Array, row: int) -> NoReturn:
     )
 
 
-def vector(values: npt.ArrayLike, name: str) -> Array:
-    """One-dimensional contiguous float64; a view where possible."""
-    try:
-        if isinstance(values, np.ma.MaskedArray):  # a masked value is none; what lies under the mask must not count
-            values = np.ma.filled(values.astype(np.float64), np.nan)
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise LambdaplugError(f"{name}: expected numbers, got {type(values).__name__} ({error}).") from None
-    if array.ndim == 2 and (array.shape[1] == 1 or not array.size):  # a worker without rows may be given (0, 0)
-        array = array.reshape(-1)
-    if array.ndim != 1:
-        raise LambdaplugError(f"{name}: expected one value each, got an array of shape {array.shape}.")
-    if array is values or array.base is not None:
-        array = array.view()  # a flag set on ours must not show on the caller's
-    return np.ascontiguousarray(array)
-
-
-def group_sizes(group: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
-    """The number of documents of each query, checked."""
-    if group is None:
-        raise LambdaplugError(
-            "no queries: a ranking objective needs to know which rows belong together. Give the data set its group "
-            "sizes: lgb.Dataset(X, y, group=sizes), xgb.DMatrix(X, y, qid=ids) or dtrain.set_group(sizes)."
-        )
-    sizes = vector(group, "group")
-    if sizes.size and not (np.isfinite(sizes).all() and (sizes >= 0).all() and (sizes == np.floor(sizes)).all()):
-        raise LambdaplugError("group: expected the number of documents of each query (integers >= 0).")
-    return sizes.astype(np.int64)
-
-
-FROM_IDS = "Sizes are np.unique(ids, return_counts=True)[1] for sorted ids."
-
-
-def check_rows(sizes: npt.NDArray[np.int64], rows: int, name: str) -> None:
-    """Refuse sizes that do not add up to the rows."""
-    if sizes.sum() != rows:
-        hint = f" It has one value per row: are these query ids? {FROM_IDS}" if len(sizes) == rows else ""
-        raise LambdaplugError(
-            f"{name}: the sizes of {len(sizes)} queries add up to {sizes.sum()}, not to {rows} rows.{hint}"
-        )
-
-
-def _offsets(group: npt.ArrayLike | None, rows: int) -> npt.NDArray[np.int64]:
-    sizes = group_sizes(group)
-    check_rows(sizes, rows, "group")
+def _offsets(group: npt.ArrayLike | None, qid: npt.ArrayLike | None, rows: int) -> npt.NDArray[np.int64]:
+    sizes = group_sizes(group, qid, rows)
     if sizes.max(initial=0) > np.iinfo(np.int32).max:
         raise LambdaplugError(f"group: a query of {sizes.max()} documents is beyond what lambdaplug ranks.")
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -16,7 +16,18 @@ from .kernels import Team
 from .queries import Array, Queries
 from .schedules import Memory, Moment
 
-__all__ = ["ROWS", "DataSet", "Grown", "Rows", "Training", "read", "register_reader", "tell"]
+__all__ = [
+    "ROWS",
+    "DataSet",
+    "Grown",
+    "Rows",
+    "Training",
+    "read",
+    "register_reader",
+    "register_scorer",
+    "scores_of",
+    "tell",
+]
 
 
 class Rows(NamedTuple):
@@ -121,6 +132,26 @@ def _counted(queries: Queries, objective: Hashable) -> tuple[Training, int]:
 
 # --- readers -------------------------------------------------------------------------------------------------------
 
+_SCORERS: dict[str, Callable[[Any, Any], Any]] = {}
+
+
+def register_scorer(package: str, scorer: Callable[[Any, Any], Any]) -> None:
+    """Say how models whose class comes from this package score rows."""
+    _SCORERS[package] = scorer
+
+
+def scores_of(system: Any, X: Any) -> Any:
+    """Scores as they are, or those that a model gives the rows of X."""
+    if not hasattr(system, "predict"):
+        return system
+    if X is None:
+        raise LambdaplugError(
+            f"got a model ({type(system).__name__}) in place of scores: give the rows to score as X=, or its scores."
+        )
+    packages = [kind.__module__.partition(".")[0] for kind in type(system).__mro__]
+    return next((_SCORERS[name] for name in packages if name in _SCORERS), type(system).predict)(system, X)
+
+
 ROWS = "rows"  # in place of a package
 _READERS: dict[str, Callable[[Any], DataSet]] = {}
 
@@ -140,6 +171,6 @@ def read(data: Any) -> DataSet:
             return _READERS[package](data)
     raise LambdaplugError(
         f"expected a data set of {' or '.join(sorted(set(_READERS) - {ROWS}))} as the second argument, got {type(data).__name__}. "
-        "For arrays use objective.gradients(scores, labels, group) or lp.evaluate; for scikit-learn's interface "
+        "For arrays use objective.gradients(labels=, scores=, group=) or lp.evaluate; for scikit-learn's interface "
         "lp.LGBMRanker and lp.XGBRanker."
     )

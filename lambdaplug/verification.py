@@ -17,6 +17,7 @@ from .measures import CNDCG, Array, Measure, Prepared, as_measure, query_deltas
 from .objectives import LambdaRank
 from .queries import Queries
 from .rows import row_order
+from .tables import Report
 
 __all__ = ["Counterexample", "Verification", "verify"]
 
@@ -50,8 +51,8 @@ class Counterexample(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class Verification:
+@dataclass(frozen=True, repr=False)
+class Verification(Report):
     """What :func:`verify` found; true if every delta was right, no force works against the value and every flag holds."""
 
     measure: str
@@ -80,8 +81,6 @@ class Verification:
         elif self.flag:
             verdict = f"a flag is WRONG: {self.flag}"
         return f"{self.measure}: {verdict}{' ' if self.note else ''}{self.note}"
-
-    __repr__ = __str__
 
 
 def verify(

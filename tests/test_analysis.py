@@ -145,7 +145,7 @@ def test_every_diagnostic_plots(data):
 @pytest.mark.parametrize("host", ["lightgbm", "xgboost"])
 def test_a_recorder_follows_a_live_training(host, data, tmp_path):
     objective = lp.LambdaRank("ndcg")
-    recorder = lp.record(
+    recorder = lp.analysis.record(
         data.X,
         data.labels,
         data.group,
@@ -186,9 +186,9 @@ def test_a_recorder_follows_a_live_training(host, data, tmp_path):
 
 def test_what_cannot_be_recorded_is_refused(data):
     with pytest.raises(lp.LambdaplugError, match="at least one diagnostic"):
-        lp.record(data.X, data.labels, data.group)
+        lp.analysis.record(data.X, data.labels, data.group)
     with pytest.raises(lp.LambdaplugError, match="every: expected an integer >= 1"):
-        lp.record(data.X, data.labels, data.group, analysis.TopLabels(3), every=0)
+        lp.analysis.record(data.X, data.labels, data.group, analysis.TopLabels(3), every=0)
 
 
 def test_simulated_clicks_are_biased_by_label_position_and_taste(data):

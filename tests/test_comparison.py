@@ -28,7 +28,7 @@ def contest():
 @pytest.mark.parametrize("measure", ["ndcg@10", "map(relevant=2)", "p@3"])
 def test_two_systems_as_scipy_compares_them(contest, measure):
     labels, group, a, b, _ = contest
-    found = lp.compare(measure, labels, group, a, b, level=0.9)
+    found = lp.compare(measure, labels, a, b, group, level=0.9)
     x, y = (lp.evaluate(measure, labels, s, group, per_query=True)[measure] for s in (a, b))
     undefined = np.isnan(x)
     assert found.undefined == undefined.sum() > 0
@@ -48,10 +48,10 @@ def test_two_systems_as_scipy_compares_them(contest, measure):
         **{SEED: np.random.default_rng(2)},
     )
     assert found.p_randomization == pytest.approx(flipped.pvalue, abs=0.02)
-    again = lp.compare(measure, labels, group, b, a, level=0.9)
+    again = lp.compare(measure, labels, b, a, group, level=0.9)
     assert (again.difference, again.wins) == (pytest.approx(-found.difference), found.losses)
-    assert found == lp.compare(measure, labels, group, a, b, level=0.9)
-    assert found.p_randomization != lp.compare(measure, labels, group, a, b, seed=1).p_randomization
+    assert found == lp.compare(measure, labels, a, b, group, level=0.9)
+    assert found.p_randomization != lp.compare(measure, labels, a, b, group, seed=1).p_randomization
 
 
 @settings(max_examples=40, deadline=None)
@@ -72,22 +72,22 @@ def test_many_queries_draw_signs():
 
 
 def test_nothing_to_tell_apart():
-    same = lp.compare("ndcg", [1, 0, 1, 0], [2, 2], [1, 2, 1, 2], [1, 2, 1, 2])
+    same = lp.compare("ndcg", [1, 0, 1, 0], [1, 2, 1, 2], [1, 2, 1, 2], [2, 2])
     assert (same.difference, same.interval, same.p_t, same.p_randomization) == (0, (0, 0), 1, 1)
     assert (same.wins, same.ties, same.losses) == (0, 2, 0)
-    always = lp.compare("mrr", [1, 0, 1, 0], [2, 2], [1, 2, 1, 2], [2, 1, 2, 1])
+    always = lp.compare("mrr", [1, 0, 1, 0], [1, 2, 1, 2], [2, 1, 2, 1], [2, 2])
     assert (always.difference, always.p_t, always.p_randomization) == (0.5, 0, 0.5)
-    one = lp.compare("mrr", [1, 0], [2], [1, 2], [2, 1])
+    one = lp.compare("mrr", [1, 0], [1, 2], [2, 1], [2])
     assert np.isnan([one.p_t, *one.interval]).all()
     assert one.p_randomization == 1
-    none = lp.compare("mrr", [0, 0], [2], [1, 2], [2, 1])
+    none = lp.compare("mrr", [0, 0], [1, 2], [2, 1], [2])
     assert none.undefined == 1
     assert np.isnan([none.mean_a, none.difference, none.p_t, none.p_randomization]).all()
-    kept = lp.compare("mrr", [0, 0], [2], [1, 2], [2, 1], empty=0)
+    kept = lp.compare("mrr", [0, 0], [1, 2], [2, 1], [2], empty=0)
     assert (kept.mean_a, kept.queries) == (0, 1)
     for wrong in ({"level": 95}, {"draws": 0}):
         with pytest.raises(lp.LambdaplugError, match="expected a"):
-            lp.compare("mrr", [0, 0], [2], [1, 2], [2, 1], **wrong)
+            lp.compare("mrr", [0, 0], [1, 2], [2, 1], [2], **wrong)
 
 
 def test_holm_by_hand():
@@ -98,8 +98,8 @@ def test_holm_by_hand():
 
 def test_several_systems_against_a_baseline(contest):
     labels, group, a, b, c = contest
-    found = lp.compare("ndcg@10", labels, group, a, {"noisy": b, "good": c}, names=["old"])
-    alone = lp.compare("ndcg@10", labels, group, a, b)
+    found = lp.compare("ndcg@10", labels, a, {"noisy": b, "good": c}, group, names=["old"])
+    alone = lp.compare("ndcg@10", labels, a, b, group)
     assert list(found) == ["noisy", "good"]
     assert found["noisy"].p_t == alone.p_t
     assert [part.p_t_holm for part in found.values()] == holm([part.p_t for part in found.values()])
@@ -110,14 +110,14 @@ def test_several_systems_against_a_baseline(contest):
     assert lines[2].startswith("old (baseline)")
     assert "< 0.0001" in lines[4]
     with pytest.raises(lp.LambdaplugError, match="at least one system"):
-        lp.compare("ndcg@10", labels, group, a, {})
+        lp.compare("ndcg@10", labels, a, {}, group)
 
 
 def test_the_leaderboard_by_traffic(contest):
     labels, group, a, b, c = contest
     traffic = np.random.default_rng(0).integers(0, 9, len(group))
     board = lp.leaderboard({"old": a, "noisy": b, "good": c}, "map", labels, group, baseline="old", weight=traffic)
-    pairs = lp.compare("map", labels, group, a, {"noisy": b, "good": c}, weight=traffic)
+    pairs = lp.compare("map", labels, a, {"noisy": b, "good": c}, group, weight=traffic)
     assert board.means["map"]["old"] == lp.evaluate("map", labels, a, group, weight=traffic)["map"]
     assert board.p_value("map", "noisy") == pairs["noisy"].p_t_holm
     with pytest.raises(lp.LambdaplugError, match="weight: expected one value per query"):
@@ -132,7 +132,7 @@ def test_the_leaderboard(contest):
     board = lp.leaderboard(systems, measures, labels, group, baseline="old")
     means = {name: lp.evaluate(measures, labels, scores, group) for name, scores in systems.items()}
     pd.testing.assert_frame_equal(board.frame(), pd.DataFrame(means).T)
-    pairs = lp.compare("map", labels, group, a, {"noisy": b, "good|best": c})
+    pairs = lp.compare("map", labels, a, {"noisy": b, "good|best": c}, group)
     p_values = board.frame(p_values=True)
     assert p_values.loc["noisy", "map"] == pairs["noisy"].p_t_holm
     assert np.isnan(p_values.loc["old", "map"])

@@ -1062,8 +1062,8 @@ def test_what_train_takes_and_refuses(client, spread, host):
     for option, instead in (("obj", "objective="), ("custom_metric", "metric=")):
         with pytest.raises(lp.LambdaplugError, match=f"{option}: expected {instead}"):
             train({}, **{option: lp.LambdaRank("map")})
-    recorder = lp.record(DATA.X, DATA.labels, DATA.group, lp.analysis.TopLabels(3))
-    with pytest.raises(lp.LambdaplugError, match=r"lp\.record follows a training on one machine"):
+    recorder = lp.analysis.record(DATA.X, DATA.labels, DATA.group, lp.analysis.TopLabels(3))
+    with pytest.raises(lp.LambdaplugError, match=r"lp\.analysis\.record follows a training on one machine"):
         train(PARAMETERS[host], objective=lp.LambdaRank("map"), callbacks=[recorder])
 
 

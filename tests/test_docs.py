@@ -27,8 +27,12 @@ def public():
     """(name, class or function) of everything that has a public name."""
     rooms = {"lp": lp, "lp.analysis": lp.analysis, "lp.constructions": lp.constructions}
     rooms |= {"lp.data": lp.data, "lp.presets": lp.presets}
+    grouped = [name for names in lp._HOMES.values() for name in names.split()]
     for room, module in rooms.items():
-        for name in getattr(module, "__all__", vars(module)):
+        for name in {
+            **dict.fromkeys(getattr(module, "__all__", dir(module))),
+            **dict.fromkeys(grouped if module is lp else ()),
+        }:
             thing = getattr(module, name)
             if (inspect.isclass(thing) or inspect.isfunction(thing)) and thing.__module__.startswith("lambdaplug"):
                 yield f"{room}.{name}", thing
@@ -125,20 +129,26 @@ def pictures():
     """What has a ``plot``, small, by class and method."""
     matplotlib.use("Agg")
     data, test = lp.data.cubic(queries=40, documents=8, features=5, noise=0.3).split(0.5, 0.5)
-    recorder = lp.record(*data, lp.analysis.TopLabels(3), lp.analysis.RankChanges(3))
+    recorder = lp.analysis.record(*data, lp.analysis.TopLabels(3), lp.analysis.RankChanges(3))
     params = {"objective": lp.LambdaRank("ndcg"), "verbose": -1, "num_threads": 1}
     model = lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), 6, callbacks=[recorder])
-    report = lp.local_optimality(model, *data, "ndcg", directions=30, single_weights=20, progress=False)
+    report = lp.analysis.local_optimality(model, *data, "ndcg", directions=30, single_weights=20, progress=False)
     names = ["ndcg", "ndcg@10", "map", "mrr@10", "err(max_label=4)", "recall@20(relevant=2)"]
-    cell = lp.compare("mrr", [1, 0, 0, 1], [2, 2], [1, 2, 1, 2], [2, 1, 1, 2])
+    cell = lp.compare("mrr", [1, 0, 0, 1], [1, 2, 1, 2], [2, 1, 1, 2], [2, 2])
     rng = np.random.default_rng(0)
     table = MatchTable(tuple(names), rng.uniform(0.3, 0.9, (6, 6)), ((cell,) * 6,) * 6, np.ones(6), (5,) * 6)
     values = np.array([[0.3, 0.7], [0.5, 0.6], [0.4, 0.55], [0.6, 0.3]])[..., None] + rng.normal(0, 0.05, (4, 2, 30))
     objectives = lp.LambdaRank("ndcg"), lp.LambdaRank("map")
+    systems = {"first column": data.X[:, 1], "model": model.predict(data.X)}
     return {
         "Calibration.plot": lp.analysis.calibration(data.labels > 1, model.predict(data.X)).plot,
-        "Curves.plot": lp.analysis.top_labels(model.predict(data.X), data.labels, data.group).plot,
-        "Difference.plot": lp.explain_difference(*objectives, model.predict(test.X), test.labels, test.group).plot,
+        "Curves.plot": lp.analysis.top_labels(labels=data.labels, scores=model.predict(data.X), group=data.group).plot,
+        "Difference.plot": lp.analysis.explain_difference(
+            *objectives, labels=test.labels, scores=model.predict(test.X), group=test.group
+        ).plot,
+        "Comparison.plot": cell.plot,
+        "Comparisons.plot": lp.compare("mrr", data.labels, data.X[:, 0], systems, data.group).plot,
+        "Leaderboard.plot": lp.leaderboard(systems, ["mrr", "map"], data.labels, data.group).plot,
         "Front.plot": Front(("ndcg", "map"), ("a", "b", "c", "d"), (None,) * 4, values).plot,
         "MatchTable.plot": table.plot,
         "Optimality.plot": report.plot,

@@ -24,10 +24,11 @@ RECIPES = [path for path in sorted((ROOT / "recipes").glob("*.py")) if path.stem
 
 # Each room may use the rooms before it.
 FLOORS = [
-    {"errors", "values", "version"},
+    {"deprecation", "errors", "tables", "values", "version"},
     {"checking", "plotting"},
     {"kernels"},
     {"rows"},
+    {"grouping"},
     {"measures", "costs", "data"},
     {"custom"},
     {"queries", "schedules"},

@@ -203,7 +203,7 @@ def test_changes_along_directions_are_those_of_ranking_anew(name, monkeypatch):
 def test_the_report_is_that_of_a_booster_whose_leaves_were_changed(host, boosters):
     booster = boosters[host]
     part = DATA.X, DATA.labels, DATA.group
-    report = lp.local_optimality(
+    report = lp.analysis.local_optimality(
         booster, *part, "ndcg@10", directions=40, steps=[0.3, 0.02], single_weights=12, progress=False, rule="strict"
     )
     leaves = leaves_of(booster)
@@ -231,7 +231,7 @@ def test_the_report_is_that_of_a_booster_whose_leaves_were_changed(host, booster
     assert report.curves["direction 1"][2] == report.value
     assert report.curves["direction 1"][4] == report.value + report.trial.change[1, 1]
     assert report.curves["highest"][3] == pytest.approx(report.value + report.trial.change[:, 0].max())
-    again = lp.local_optimality(
+    again = lp.analysis.local_optimality(
         booster, *part, "ndcg@10", 40, [0.02, 0.3], single_weights=12, progress=False, rule="strict", threads=1
     )
     np.testing.assert_array_equal(report.trial.change, again.trial.change)
@@ -289,9 +289,9 @@ def test_significance_is_the_paired_t_test_with_bonferroni_s_correction():
 def test_random_leaf_values_are_no_optimum(host):
     data = lp.data.cubic(queries=150, documents=15, features=5)
     leaves = leaves_of(train(host, data=data, rounds=20))
-    trained = lp.local_optimality(leaves.booster, *data, "ndcg", 60, [0.5, 1.0], progress=False)
+    trained = lp.analysis.local_optimality(leaves.booster, *data, "ndcg", 60, [0.5, 1.0], progress=False)
     shuffled = leaves.rebuilt(np.random.default_rng(0).normal(size=len(leaves.values)))
-    random = lp.local_optimality(shuffled, *data, "ndcg", 60, [0.5, 1.0], progress=False)
+    random = lp.analysis.local_optimality(shuffled, *data, "ndcg", 60, [0.5, 1.0], progress=False)
     assert trained.optimum
     assert not random.optimum
     assert random.best_improvement > 0.02 > trained.best_improvement
@@ -313,26 +313,26 @@ def test_wrong_arguments_are_named(boosters):
         ("single_weights: expected", {"single_weights": -1}),
     ]:
         with pytest.raises(lp.LambdaplugError, match=message):
-            lp.local_optimality(booster, *part, "ndcg", progress=False, **arguments)
+            lp.analysis.local_optimality(booster, *part, "ndcg", progress=False, **arguments)
     with pytest.raises(lp.LambdaplugError, match=r"one row per label \(840\), got 839"):
-        lp.local_optimality(booster, DATA.X[1:], DATA.labels, DATA.group, "ndcg")
+        lp.analysis.local_optimality(booster, DATA.X[1:], DATA.labels, DATA.group, "ndcg")
     with pytest.raises(lp.LambdaplugError, match="the features themselves"):
-        lp.local_optimality(booster, lgb.Dataset(DATA.X), DATA.labels, DATA.group, "ndcg")
+        lp.analysis.local_optimality(booster, lgb.Dataset(DATA.X), DATA.labels, DATA.group, "ndcg")
     with pytest.raises(lp.LambdaplugError, match="undefined for every query"):
-        lp.local_optimality(booster, DATA.X, 0 * DATA.labels, DATA.group, "map")
+        lp.analysis.local_optimality(booster, DATA.X, 0 * DATA.labels, DATA.group, "map")
     leaves = leaves_of(booster)
     with pytest.raises(lp.LambdaplugError, match="all leaf values are 0"):
-        lp.local_optimality(leaves.rebuilt(0 * leaves.values), *part, "ndcg")
+        lp.analysis.local_optimality(leaves.rebuilt(0 * leaves.values), *part, "ndcg")
     with pytest.raises(lp.LambdaplugError, match="a share of the 60 queries"):
-        lp.polish(booster, *part, "ndcg", holdout=1.0)
+        lp.analysis.polish(booster, *part, "ndcg", holdout=1.0)
     with pytest.raises(lp.LambdaplugError, match="patience: expected an integer >= 1, got 0"):
-        lp.polish(booster, *part, "ndcg", patience=0, progress=False)
+        lp.analysis.polish(booster, *part, "ndcg", patience=0, progress=False)
     with pytest.raises(lp.LambdaplugError, match="steps above 0"):
-        lp.polish(booster, *part, "ndcg", steps=[0.0], progress=False)
+        lp.analysis.polish(booster, *part, "ndcg", steps=[0.0], progress=False)
     with pytest.raises(lp.LambdaplugError, match="'lightgbm' or 'xgboost'"):
-        lp.match_table(DATA, DATA, "ndcg", host="catboost")
+        lp.analysis.match_table(DATA, DATA, "ndcg", host="catboost")
     with pytest.raises(lp.LambdaplugError, match="different measures"):
-        lp.match_table(DATA, DATA, ["map", "map"])
+        lp.analysis.match_table(DATA, DATA, ["map", "map"])
 
 
 # --- polish ------------------------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def test_polishing_is_never_worse_on_validation_and_serves_as_usual(host, measur
     booster = boosters[host]
     fresh, valid = lp.data.cubic(queries=120, documents=14, features=6, noise=0.3).split(0.6, 0.4)
     before = raw(booster, valid.X)
-    polished, trace = lp.polish(
+    polished, trace = lp.analysis.polish(
         booster, *fresh, measure, valid=tuple(valid), rounds=6, probes=8, return_trace=True, progress=False
     )
     assert type(polished) is type(booster)
@@ -370,8 +370,8 @@ def test_where_no_step_helps_the_original_comes_back(boosters):
     valid = DATA.X, raw(booster, DATA.X) - raw(booster, DATA.X).min(), DATA.group
     valid = valid[0], np.floor(4 * valid[1] / valid[1].max()), valid[2]  # labels that the model ranks perfectly
     assert lp.evaluate("ndcg", valid[1], raw(booster, DATA.X), DATA.group)["ndcg"] == pytest.approx(1.0)
-    assert lp.polish(booster, *DATA, "ndcg", valid=valid, rounds=3, progress=False) is booster
-    assert isinstance(lp.polish(booster, *DATA, "ndcg", rounds=1, probes=0, progress=False), lgb.Booster)
+    assert lp.analysis.polish(booster, *DATA, "ndcg", valid=valid, rounds=3, progress=False) is booster
+    assert isinstance(lp.analysis.polish(booster, *DATA, "ndcg", rounds=1, probes=0, progress=False), lgb.Booster)
 
 
 # --- which measure to train for ----------------------------------------------------------------------------------
@@ -382,17 +382,21 @@ def test_the_table_of_measures(host):
     part, valid, test = DATA.split(0.5, 0.2, 0.3)
     threads = {"num_threads": 1} if host == "lightgbm" else {"nthread": 1}
     measures = ["ndcg", lp.MAP(relevant=2), "mrr(relevant=2)"]
-    table = lp.match_table(part, tuple(test), measures, host, threads, rounds=6, valid=valid, progress=False)
+    table = lp.analysis.match_table(part, tuple(test), measures, host, threads, rounds=6, valid=valid, progress=False)
     names = [str(lp.measures.as_measure(one)) for one in measures]
     assert table.values.shape == (3, 3)
     assert np.isnan(np.diag(table.p_values)).all()
     traffic = np.append(3.0, np.zeros(len(test.group) - 1))  # of one query alone
-    one = lp.match_table(part, test, "ndcg", host, threads, rounds=6, valid=valid, progress=False, weight=traffic)
+    one = lp.analysis.match_table(
+        part, test, "ndcg", host, threads, rounds=6, valid=valid, progress=False, weight=traffic
+    )
     assert 0.0 <= one.values[0, 0] <= 1.0
     assert one.values[0, 0] != table.values[0, 0]
-    again = lp.match_table(part, test, measures[:2], host, threads, rounds=6, valid=valid, progress=False)
+    again = lp.analysis.match_table(part, test, measures[:2], host, threads, rounds=6, valid=valid, progress=False)
     np.testing.assert_array_equal(again.values, table.values[:2, :2])
-    plain = lp.match_table(part, test, "ndcg", host, threads, 6, valid, progress=False, objective=lp.LambdaRank)
+    plain = lp.analysis.match_table(
+        part, test, "ndcg", host, threads, 6, valid, progress=False, objective=lp.LambdaRank
+    )
     assert plain.values[0, 0] != table.values[0, 0]
     pairs = table.effective_pairs
     assert pairs[0] > pairs[1] > pairs[2] > 0
@@ -403,7 +407,7 @@ def test_the_table_of_measures(host):
             data = lgb.Dataset(part.X, part.labels, group=part.group)
             model = lgb.train({"objective": lp.objective(measure), "verbose": -1, **threads}, data, trees)
             scores.append(raw(model, test.X))
-        result = lp.compare("ndcg", test.labels, test.group, *scores)
+        result = lp.compare("ndcg", test.labels, *scores, test.group)
         assert result.mean_b == pytest.approx(table.values[1, 0])
         assert result.p_t == pytest.approx(table.p_values[1, 0])
     assert str(table).splitlines()[0].split() == ["trained", "for", "effective", "pairs", *names]

@@ -177,7 +177,7 @@ def test_chebyshev_goes_to_the_part_that_is_behind():
 def test_epsilon_keeps_the_bound_and_the_trace_shows_it(train):
     objective = lp.Pareto([A, B], "epsilon", bounds=[0.88])
     seen = lp.callback(objective)
-    recorder = lp.record(*DATA, lp.analysis.TopLabels(3), every=10)
+    recorder = lp.analysis.record(*DATA, lp.analysis.TopLabels(3), every=10)
     rows = DATA.X if train is lgb_train else xgb.DMatrix(DATA.X)
     value, alone = (
         lp.evaluate("ndcg", PRICE, booster.predict(rows), DATA.group)["ndcg"]
@@ -220,7 +220,7 @@ def test_vanished_gradients():
     [
         (lambda: lp.Pareto([A]), "at least two objectives, got 1"),
         (lambda: lp.Pareto([A, lp.LambdaRank("ndcg")]), "parts 0 and 1 are the same"),
-        (lambda: lp.Pareto([A, "map"]), "expected objectives such as"),
+        (lambda: lp.Pareto([A, "map"]), "expected an objective such as"),
         (lambda: lp.Pareto([A, B], preference=[1, -1]), "preference: expected a finite number >= 0"),
         (lambda: lp.Pareto([A, B], preference=[0, 0]), "not all 0"),
         (lambda: lp.Pareto([A, B], preference=[1]), "one number >= 0 per part"),
@@ -337,7 +337,7 @@ def test_intervals_frame_and_plot():
         ({"host": "catboost"}, "host: expected"),
         ({"preferences": []}, "preferences: expected at least one"),
         ({"measures": []}, "measures: expected at least one"),
-        ({"make_objective": lambda _: "ndcg"}, "must be an objective"),
+        ({"make_objective": lambda _: "ndcg"}, "expected an objective such as"),
         ({"level": 95}, "level: expected"),
         ({"make_objective": lambda w: lp.Mixture([(lambda _: w, A)]), "folder": "unused"}, "cannot be pickled"),
     ],

@@ -419,7 +419,10 @@ def test_a_loop_of_ones_own_is_followed(data):
 
     train, valid = data.split(0.7, 0.3)
     objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.on_plateau("ndcg@3", 1, step=0.5))
-    followers = lp.callback(objective), lp.record(valid.X, valid.labels, valid.group, lp.analysis.Measured("ndcg@3"))
+    followers = (
+        lp.callback(objective),
+        lp.analysis.record(valid.X, valid.labels, valid.group, lp.analysis.Measured("ndcg@3")),
+    )
     booster = lgb.Booster({"verbose": -1, "num_threads": 1}, lgb.Dataset(train.X, train.labels, group=train.group))
     booster.add_valid(lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=booster.train_set), "valid")
     for iteration in range(4):

@@ -1,5 +1,8 @@
 """What an objective does to a ranking, and where a model stands under a measure, in numbers and plots."""
 
+import importlib
+from typing import Any
+
 from .calibration import Calibration as Calibration
 from .calibration import calibration as calibration
 from .curves import Curves as Curves
@@ -27,3 +30,22 @@ from .optimality import examine as examine
 from .polishing import climb as climb
 from .propensities import PropensityCurve as PropensityCurve
 from .propensities import estimate_propensities as estimate_propensities
+
+# Those that read boosters, or train them, live with the hosts, which know this room and not the other way round.
+_OF_HOSTS = {
+    "local_optimality": "optimality",
+    "match_table": "matching",
+    "polish": "optimality",
+    "position_bias": "bias",
+    "record": "recorder",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_HOSTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"..hosts.{_OF_HOSTS[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*(name for name in globals() if not name.startswith("_")), *_OF_HOSTS])

@@ -13,12 +13,13 @@ from .. import plotting
 from ..checking import integer, positive
 from ..errors import LambdaplugError
 from ..queries import Array, vector
+from ..tables import Report
 
 __all__ = ["Calibration", "calibration"]
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration(Report):
     """What :func:`calibration` found: one value per bin in each array, NaN where a bin has no rows.
 
     Attributes
@@ -47,17 +48,20 @@ class Calibration:
     logloss: float
     ece: float  # expected calibration error: the mean of |predicted - observed| over rows
 
-    def __repr__(self) -> str:
+    def _before(self) -> list[str]:
         rows = int(self.counts.sum()) if np.all(self.counts == np.floor(self.counts)) else self.counts.sum()
-        lines = [
-            f"logloss {self.logloss:.4f}, ece {self.ece:.4f} over {rows:,} rows",
-            "    bin          predicted observed  rows",
+        return [f"logloss {self.logloss:.4f}, ece {self.ece:.4f} over {rows:,} rows"]
+
+    def _cells(self) -> list[list[str]]:
+        bins = zip(self.edges[:-1], self.edges[1:], self.predicted, self.observed, self.counts, strict=True)
+        return [
+            ["bin", "predicted", "observed", "rows"],
+            *(
+                [f"{low:.3f} to {high:.3f}", f"{said:.4f}", f"{seen:.4f}", f"{count:,.10g}"]
+                for low, high, said, seen, count in bins
+                if count
+            ),
         ]
-        for low, high, said, seen, count in zip(
-            self.edges[:-1], self.edges[1:], self.predicted, self.observed, self.counts, strict=True
-        ):
-            lines += [f"{low:.3f} to {high:.3f}   {said:.4f}    {seen:.4f}   {count:,.10g}"] if count else []
-        return "\n".join(lines)
 
     def plot(self, ax: Any = None) -> Any:
         """The reliability diagram: observed over predicted, with each bin's share of the rows. Returns Matplotlib's axes."""

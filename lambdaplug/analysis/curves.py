@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from .. import plotting
 from ..queries import Array
+from ..tables import Report
 
 __all__ = ["Curves"]
 
 
-class Curves(dict[str, Array]):
+class Curves(Report, dict[str, Array]):
     """One array for each name, one value for each of ``iterations``; NaN where a round had none.
 
     Parameters
@@ -49,9 +50,17 @@ class Curves(dict[str, Array]):
         names = dict.fromkeys(name for row in rows for name in row)
         super().__init__({name: np.array([row.get(name, np.nan) for row in rows]) for name in names})
 
-    def __repr__(self) -> str:
+    def _before(self) -> list[str]:
+        return [f"Curves over {len(self.iterations)} {self.over}s"]
+
+    def _cells(self) -> list[list[str]]:
+        shown = np.unique(np.linspace(0, len(self.iterations) - 1, min(10, len(self.iterations))).astype(int)).tolist()
+        head = [self.over, *(f"{self.iterations[k]:g}" for k in shown)]
+        return [head, *([name, *(f"{values[k]:.4g}" for k in shown)] for name, values in self.items())]
+
+    def __str__(self) -> str:
         lines = [f"{name}: {np.array2string(values, precision=4, threshold=6)}" for name, values in self.items()]
-        return "\n".join([f"Curves over {len(self.iterations)} {self.over}s", *lines])
+        return "\n".join([*self._before(), *lines])
 
     def plot(self, ax: Any = None, names: str | None = None) -> Any:
         """All curves, or those whose names begin with ``names``, over the iterations (a single one: as bars).

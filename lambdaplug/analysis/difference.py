@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import plotting
-from ..errors import LambdaplugError
+from ..deprecation import by_name
 from ..objectives import LambdaRank, Mixture, Objective
+from ..objectives.base import require_objective
 from ..objectives.builtin import BuiltIn
 from ..queries import Array, Queries, vector
+from ..tables import Report
 
 __all__ = ["Difference", "PairDifference", "explain_difference", "pair_forces"]
 
@@ -21,7 +23,7 @@ LARGEST = 600  # documents: pairs of larger queries would take too long
 
 @dataclass(frozen=True)
 class PairDifference:
-    """One pair of documents and what the two objectives do with it. See :func:`lambdaplug.explain_difference`.
+    """One pair of documents and what the two objectives do with it. See :func:`lambdaplug.analysis.explain_difference`.
 
     Attributes
     ----------
@@ -39,7 +41,7 @@ class PairDifference:
     Examples
     --------
     >>> import lambdaplug as lp
-    >>> report = lp.explain_difference(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), [3, 2, 1], [0, 1, 2], [3])
+    >>> report = lp.analysis.explain_difference(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), labels=[0, 1, 2], scores=[3, 2, 1], group=[3])
     >>> report.pairs[0].ranks
     (0, 1)
     """
@@ -54,8 +56,8 @@ class PairDifference:
 
 
 @dataclass(frozen=True, repr=False)
-class Difference:
-    """How the gradients of ``b`` differ from those of ``a``; printed, a small report. See :func:`lambdaplug.explain_difference`.
+class Difference(Report):
+    """How the gradients of ``b`` differ from those of ``a``; printed, a small report. See :func:`lambdaplug.analysis.explain_difference`.
 
     Attributes
     ----------
@@ -82,7 +84,7 @@ class Difference:
     Examples
     --------
     >>> import lambdaplug as lp
-    >>> report = lp.explain_difference(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), [3, 2, 1], [0, 1, 2], [3])
+    >>> report = lp.analysis.explain_difference(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), labels=[0, 1, 2], scores=[3, 2, 1], group=[3])
     >>> report.worst, report.difference.round(3).tolist()
     (0, [0.047, -0.14, 0.093])
     """
@@ -139,8 +141,6 @@ class Difference:
             lines.append(f"{rows:>20}{ranks:>12}{labels:>12}{pair.force_a:12.4g}{pair.force_b:12.4g}{pair.share:8.1%}")
         return "\n".join(lines)
 
-    __repr__ = __str__
-
     def plot(self, axes: Any = None) -> Any:
         """Gradient against gradient, the queries' correlations, and the worst query's documents. Three Matplotlib axes."""
         with plotting.drawing(axes, "AB;CC", figsize=(8.0, 7.0)) as drawn:
@@ -173,13 +173,15 @@ class Difference:
         return drawn
 
 
+@by_name(2, "scores", "labels", "group")
 def explain_difference(
     objective_a: Objective,
     objective_b: Objective,
-    scores: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    group: npt.ArrayLike,
     *,
+    labels: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    group: npt.ArrayLike | None = None,
+    qid: npt.ArrayLike | None = None,
     weight: npt.ArrayLike | None = None,
     iteration: int = 0,
     pairs: int = 5,
@@ -199,6 +201,8 @@ def explain_difference(
         One label per row.
     group : array-like
         The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
     weight : array-like, optional
         One per row or per query.
     iteration : int
@@ -213,14 +217,13 @@ def explain_difference(
 
     Examples
     --------
-    >>> report = explain_difference(LambdaRank("ndcg"), LambdaRank("map"), [3, 2, 1], [0, 1, 2], [3])
+    >>> report = explain_difference(LambdaRank("ndcg"), LambdaRank("map"), labels=[0, 1, 2], scores=[3, 2, 1], group=[3])
     >>> round(report.correlation, 3), report.flips
     (0.959, 0.0)
     """
     for objective in (objective_a, objective_b):
-        if not isinstance(objective, Objective):
-            raise LambdaplugError(f"explain_difference: expected two objectives, got {objective!r}.")
-    queries, values = Queries.weighted(labels, group, weight), vector(scores, "scores")
+        require_objective(objective, "explain_difference: ")
+    queries, values = Queries.weighted(labels, group, weight, qid), vector(scores, "scores")
     (a, hessian_a), (b, hessian_b) = (
         _exact(objective, queries, values, iteration) for objective in (objective_a, objective_b)
     )

@@ -1,7 +1,7 @@
 """Diagnostics of lambda gradients (Svore, Volkovs, Burges 2011, Figures 2-4; Donmez et al. 2009, effective pairs).
 
 Each is a small class that is asked once per round, and a function that asks it of given scores: those of one ranking, or
-of several rounds, one row each. Both return :class:`Curves`: arrays by name, with a plot. ``lp.record`` asks them of a
+of several rounds, one row each. Both return :class:`Curves`: arrays by name, with a plot. ``lp.analysis.record`` asks them of a
 training while it runs.
 """
 
@@ -15,13 +15,14 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..deprecation import by_name
 from ..errors import LambdaplugError
 from ..evaluation import per_query_values
 from ..measures import Measure, as_measure
 from ..objectives import LambdaRank, Mixture, Objective
 from ..objectives.base import Ranking, Scratch
 from ..objectives.pairs import Work
-from ..queries import Array, Queries, vector
+from ..queries import Array, Queries, group_sizes, vector
 from .curves import Curves
 
 __all__ = [
@@ -72,7 +73,7 @@ class Moment(NamedTuple):
 
 
 class Diagnostic(abc.ABC):
-    """Something to ask of a round: one number for each name. Base class; ``lp.record`` takes any subclass.
+    """Something to ask of a round: one number for each name. Base class; ``lp.analysis.record`` takes any subclass.
 
     A subclass is called with a :class:`Moment` and returns a dict; ``unit`` says what its numbers are.
 
@@ -320,12 +321,15 @@ class Measured(Diagnostic):
 # --- of given scores ---------------------------------------------------------------------------------------------
 
 
+@by_name(2, "scores", "labels", "group", "iterations")
 def lambda_agreement(
     a: Objective,
     b: Objective | Mapping[str, Objective],
-    scores: Values,
+    *,
     labels: Values,
-    group: Values,
+    scores: Values,
+    group: Values | None = None,
+    qid: Values | None = None,
     iterations: Rounds = None,
 ) -> Curves:
     """How far two objectives push documents the same way, over rounds: :class:`Agreement` of given scores.
@@ -342,6 +346,8 @@ def lambda_agreement(
         One label per row.
     group : array-like
         The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
     iterations : array-like, optional
         The numbers of the rounds; default 0, 1, ...
 
@@ -357,14 +363,22 @@ def lambda_agreement(
     Examples
     --------
     >>> both = LambdaRank("ndcg"), LambdaRank("ndcg", labels=[0, 1])
-    >>> lambda_agreement(*both, scores=[[0, 0], [1, 0]], labels=[1, 0], group=[2])["agreement"]
+    >>> lambda_agreement(*both, labels=[1, 0], scores=[[0, 0], [1, 0]], group=[2])["agreement"]
     array([0., 0.])
     """
-    return Agreement(a, b).over(scores, Queries(labels, group), iterations)
+    return Agreement(a, b).over(scores, Queries(labels, group, qid=qid), iterations)
 
 
+@by_name(1, "scores", "labels", "group", "high", "iterations")
 def force_by_label(
-    objective: LambdaRank, scores: Values, labels: Values, group: Values, high: float = 3, iterations: Rounds = None
+    objective: LambdaRank,
+    *,
+    labels: Values,
+    scores: Values,
+    group: Values | None = None,
+    qid: Values | None = None,
+    high: float = 3,
+    iterations: Rounds = None,
 ) -> Curves:
     """Of the force on documents labelled ``high`` or more, the share of each other label: :class:`ForceByLabel`.
 
@@ -378,6 +392,8 @@ def force_by_label(
         One label per row.
     group : array-like
         The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
     high : float
         The least label of a highly relevant document.
     iterations : array-like, optional
@@ -394,14 +410,23 @@ def force_by_label(
 
     Examples
     --------
-    >>> shares = force_by_label(LambdaRank("ndcg"), [0, 0, 0], [3, 0, 1], [3])
+    >>> shares = force_by_label(LambdaRank("ndcg"), labels=[3, 0, 1], scores=[0, 0, 0], group=[3])
     >>> {name: round(float(share[0]), 3) for name, share in shares.items()}
     {'force from label 0': 0.463, 'force from label 1': 0.537}
     """
-    return ForceByLabel(objective, high).over(scores, Queries(labels, group), iterations)
+    return ForceByLabel(objective, high).over(scores, Queries(labels, group, qid=qid), iterations)
 
 
-def top_labels(scores: Values, labels: Values, group: Values, k: int = 3, iterations: Rounds = None) -> Curves:
+@by_name(0, "scores", "labels", "group", "k", "iterations")
+def top_labels(
+    *,
+    labels: Values,
+    scores: Values,
+    group: Values | None = None,
+    qid: Values | None = None,
+    k: int = 3,
+    iterations: Rounds = None,
+) -> Curves:
     """The shares of the labels in the top k: :class:`TopLabels` of given scores.
 
     Parameters
@@ -412,6 +437,8 @@ def top_labels(scores: Values, labels: Values, group: Values, k: int = 3, iterat
         One label per row.
     group : array-like
         The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
     k : int
         How many ranks are the top.
     iterations : array-like, optional
@@ -428,13 +455,15 @@ def top_labels(scores: Values, labels: Values, group: Values, k: int = 3, iterat
 
     Examples
     --------
-    >>> top_labels([3, 2, 1], [0, 4, 1], [3], k=2)["label 4 in the top 2"]
+    >>> top_labels(labels=[0, 4, 1], scores=[3, 2, 1], group=[3], k=2)["label 4 in the top 2"]
     array([0.5])
     """
-    return TopLabels(k).over(scores, Queries(labels, group), iterations)
+    return TopLabels(k).over(scores, Queries(labels, group, qid=qid), iterations)
 
 
-def rank_changes(scores: Values, group: Values, k: int = 3, iterations: Rounds = None) -> Curves:
+def rank_changes(
+    scores: Values, group: Values | None = None, k: int = 3, iterations: Rounds = None, *, qid: Values | None = None
+) -> Curves:
     """The share of places that change hands from each round to the next: :class:`RankChanges` of given scores.
 
     Parameters
@@ -443,6 +472,8 @@ def rank_changes(scores: Values, group: Values, k: int = 3, iterations: Rounds =
         Of several rounds, [round, row]; the first has none before it, and is NaN.
     group : array-like
         The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
     k : int
         How many ranks are the top.
     iterations : array-like, optional
@@ -463,12 +494,19 @@ def rank_changes(scores: Values, group: Values, k: int = 3, iterations: Rounds =
     >>> changes["changed in the top 2"], changes["changed in the list"]
     (array([nan,  0.]), array([nan, 0.5]))
     """
-    sizes = np.asarray(group)
+    sizes = group_sizes(group, qid)
     return RankChanges(k).over(scores, Queries(np.zeros(int(sizes.sum())), sizes), iterations)
 
 
+@by_name(1, "scores", "labels", "group", "iterations")
 def effective_pairs(
-    objective: Objective, scores: Values, labels: Values, group: Values, iterations: Rounds = None
+    objective: Objective,
+    *,
+    labels: Values,
+    scores: Values,
+    group: Values | None = None,
+    qid: Values | None = None,
+    iterations: Rounds = None,
 ) -> Curves:
     """The number of pairs that exert a force: :class:`EffectivePairs`. Few of them, little to learn from.
 
@@ -482,6 +520,8 @@ def effective_pairs(
         One label per row.
     group : array-like
         The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
     iterations : array-like, optional
         The numbers of the rounds; default 0, 1, ...
 
@@ -496,10 +536,10 @@ def effective_pairs(
 
     Examples
     --------
-    >>> effective_pairs(LambdaRank("ndcg"), [3, 2, 1], [0, 1, 0], [3])["effective pairs: ndcg"]
+    >>> effective_pairs(LambdaRank("ndcg"), labels=[0, 1, 0], scores=[3, 2, 1], group=[3])["effective pairs: ndcg"]
     array([2.])
     """
-    return EffectivePairs(objective).over(scores, Queries(labels, group), iterations)
+    return EffectivePairs(objective).over(scores, Queries(labels, group, qid=qid), iterations)
 
 
 def count_pairs(objective: Objective, scores: npt.ArrayLike, queries: Queries) -> dict[str, npt.NDArray[np.int64]]:

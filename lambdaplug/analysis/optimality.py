@@ -13,6 +13,7 @@ from .. import plotting
 from ..checking import integer
 from ..errors import LambdaplugError
 from ..queries import Array
+from ..tables import Report
 from .curves import Curves
 from .landscape import Landscape, Trial, progress_bar, unit_directions
 
@@ -26,7 +27,7 @@ TOLERANCE = 1e-12  # the same values summed in another order are no improvement
 
 
 class Rules(NamedTuple):
-    """What an improvement is, and of how many directions; see ``lp.local_optimality``."""
+    """What an improvement is, and of how many directions; see ``lp.analysis.local_optimality``."""
 
     rule: Rule = "significant"
     level: float = 0.01
@@ -52,8 +53,8 @@ def confidence_of(directions: int, share: float = 0.01) -> float:
 
 
 @dataclass(frozen=True, repr=False)
-class Optimality:
-    """What ``lp.local_optimality`` found; prints as a report.
+class Optimality(Report):
+    """What ``lp.analysis.local_optimality`` found; prints as a report.
 
     Attributes
     ----------
@@ -200,7 +201,7 @@ class Optimality:
     def _how(self) -> str:
         return "" if self.rule == "strict" else " significantly"
 
-    def __str__(self) -> str:
+    def _before(self) -> list[str]:
         verdict = "a local optimum" if self.optimum else "NOT a local optimum"
         span = f"{self.steps.min():g} to {self.steps.max():g} times the norm of the {self.weights} leaf values"
         lines = [f"{self.measure} {self.value:.4f} over {self.trial.queries} queries: {verdict}"]
@@ -220,14 +221,20 @@ class Optimality:
                 f"the best by {self.best_improvement:+.5f} at {self.best_step:g} (direction {self.best[0]}).",
                 f"With confidence {1 - self.level:g}, at most {100 * self.share_bound:.3g} % of all directions improve.",
             ]
-        lines.append("     step   higher  significant     mean change  largest change  significant from")
+        return lines
+
+    def _cells(self) -> list[list[str]]:
         strict, sure = self._better(self.trial, "strict"), self._better(self.trial, "significant")
+        cells = [["step", "higher", "significant", "mean change", "largest change", "significant from"]]
         for index, step in enumerate(self.steps.tolist()):
             change = self.trial.change[:, index]
-            lines.append(
-                f"{step:9g} {strict[:, index].sum():8d} {sure[:, index].sum():12d} {change.mean():+15.6f} "
-                f"{change.max():+15.6f} {self.detectable[index]:+17.6f}"
-            )
+            counts = [f"{found[:, index].sum():d}" for found in (strict, sure)]
+            changes = [f"{value:+.6f}" for value in (change.mean(), change.max(), self.detectable[index])]
+            cells.append([f"{step:g}", *counts, *changes])
+        return cells
+
+    def _after(self) -> list[str]:
+        lines = []
         if self.single.change.size:
             higher = self._better(self.single, "strict").any(axis=1).sum()
             sure = self._better(self.single, "significant").any(axis=1).sum()
@@ -241,15 +248,12 @@ class Optimality:
             lines.append(
                 "Along the lambda forces, the one direction that is not random, it "
                 + (
-                    f"rises by {rise:+.5f} at {at:g}{surely}: lp.polish goes on from here."
+                    f"rises by {rise:+.5f} at {at:g}{surely}: lp.analysis.polish goes on from here."
                     if rise > TOLERANCE
                     else "does not rise either."
                 )
             )
-        lines.append(f"{self.seconds:.1f} s")
-        return "\n".join(lines)
-
-    __repr__ = __str__
+        return [*lines, f"{self.seconds:.1f} s"]
 
     def plot(self, ax: Any = None) -> Any:
         """The measure over the step, along some directions and over all of them (the papers' Figures 1-4 and 6).
@@ -301,16 +305,16 @@ def examine(
     single_steps: Sequence[float] = SINGLE_STEPS,
     shown: int = 4,
 ) -> Optimality:
-    """The certificate for the weights of a landscape's model; see ``lp.local_optimality`` for what it means.
+    """The certificate for the weights of a landscape's model; see ``lp.analysis.local_optimality`` for what it means.
 
     Parameters
     ----------
     landscape : Landscape
         A measure around the weights of a model.
     directions, steps, seed, progress, single_weights, single_steps, shown : optional
-        As for ``lp.local_optimality``.
+        As for ``lp.analysis.local_optimality``.
     rules : Rules
-        ``rule``, ``level`` and ``share`` of ``lp.local_optimality``.
+        ``rule``, ``level`` and ``share`` of ``lp.analysis.local_optimality``.
 
     Returns
     -------

@@ -37,9 +37,9 @@ def climb(
     train, valid : Landscape
         Where to climb, and where to look whether it helped.
     rounds, probes, patience, seed : int
-        As for ``lp.polish``.
+        As for ``lp.analysis.polish``.
     steps : sequence of float
-        As for ``lp.polish``.
+        As for ``lp.analysis.polish``.
     tick : callable
         Called with 1 after each round.
 

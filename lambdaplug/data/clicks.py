@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..checking import integer, is_number, not_negative, shown
 from ..errors import LambdaplugError
+from ..grouping import group_sizes
 
 __all__ = ["CLICK_CHANCES", "Clicks", "simulate_clicks"]
 
@@ -69,17 +70,20 @@ class Clicks:
 
 
 @overload
-def simulate_clicks(labels: Any, group: Any, *, users: Literal["last"] = ..., **options: Any) -> Array: ...
+def simulate_clicks(labels: Any, group: Any = ..., *, users: Literal["last"] = ..., **options: Any) -> Array: ...
 
 
 @overload
-def simulate_clicks(labels: Any, group: Any, *, users: Literal["position", "cascade"], **options: Any) -> Clicks: ...
+def simulate_clicks(
+    labels: Any, group: Any = ..., *, users: Literal["position", "cascade"], **options: Any
+) -> Clicks: ...
 
 
 def simulate_clicks(  # type: ignore[misc]  # the overloads say what is returned, this what is taken
     labels: npt.ArrayLike,
-    group: npt.ArrayLike,
+    group: npt.ArrayLike | None = None,
     *,
+    qid: npt.ArrayLike | None = None,
     scores: npt.ArrayLike | None = None,
     taste: npt.ArrayLike | None = None,
     sessions: int = 100,
@@ -103,6 +107,8 @@ def simulate_clicks(  # type: ignore[misc]  # the overloads say what is returned
     ----------
     labels, group : array-like
         Labels 0, 1, ..., one per row, and the number of rows of each query.
+    qid : array-like, optional
+        In place of ``group``: one query id per row.
     scores : array-like, optional
         What the documents are ranked by; default the label plus standard normal noise.
     taste : array-like, optional
@@ -146,7 +152,8 @@ def simulate_clicks(  # type: ignore[misc]  # the overloads say what is returned
     >>> log.rows.shape, log.group.tolist(), log.propensity.round(2).tolist()
     ((6,), [3, 3], [1.0, 0.5, 0.33])
     """
-    grades, sizes = _grades(labels, group, len(chances))
+    grades = _grades(labels, len(chances))
+    sizes = group_sizes(group, qid, len(grades))
     curve = _curve(examination, int(sizes.max(initial=0)))
     rng = np.random.default_rng(seed)
     shown_by = grades + rng.normal(size=len(grades)) if scores is None else np.asarray(scores, dtype=np.float64)
@@ -165,17 +172,14 @@ def simulate_clicks(  # type: ignore[misc]  # the overloads say what is returned
     return _log(rng, sizes, shown_by, chance, curve, integer(sessions, "sessions"), way)
 
 
-def _grades(labels: npt.ArrayLike, group: npt.ArrayLike, levels: int) -> tuple[Integers, Integers]:
-    """Labels and group sizes, checked."""
+def _grades(labels: npt.ArrayLike, levels: int) -> Integers:
+    """Labels, checked."""
     grades = np.asarray(labels, dtype=np.int64)
-    sizes = np.asarray(group, dtype=np.int64)
-    if sizes.sum() != len(grades):
-        raise LambdaplugError(f"simulate_clicks: the group sizes add up to {sizes.sum()}, not to {len(grades)} labels.")
     if len(grades) and not 0 <= grades.min() <= grades.max() < levels:
         raise LambdaplugError(
             f"simulate_clicks: labels 0 to {levels - 1} have a click chance; pass chances= for others."
         )
-    return grades, sizes
+    return grades
 
 
 class _Way(NamedTuple):

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from ..training import ROWS, DataSet, register_reader
+from ..training import ROWS, DataSet, register_reader, register_scorer
 
 __all__ = ["HOSTS", "module"]
 
@@ -27,6 +27,11 @@ def _reader(host: str) -> Callable[[Any], DataSet]:
     return read
 
 
+def _scores(model: Any, X: Any) -> Any:
+    return importlib.import_module(f"{__name__}.leaves").raw_scores(model, X)
+
+
 for _host in HOSTS:
     register_reader(_host, _reader(_host))
+    register_scorer(_host, _scores)
 register_reader(ROWS, _reader("lightgbm"))  # whose own ranker passes labels, weight and group

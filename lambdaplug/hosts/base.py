@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+from ..deprecation import named
 from ..kernels import Team
 from ..queries import Array, Queries
 from ..training import DataSet, Grown, Training
@@ -36,13 +37,7 @@ def calling(kind: type | tuple[()], variable: str = "self") -> Any:
 
 def by_name(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """A call's arguments by the names that the method's own signature gives them, ``self`` left out."""
-    names = list(inspect.signature(method).parameters)[1:]
-    given = dict(zip(names, args, strict=False))
-    twice = sorted(given.keys() & kwargs)
-    if len(args) > len(names) or twice:
-        what = f"got {twice[0]!r} twice" if twice else f"takes {len(names)} arguments, got {len(args)}"
-        raise TypeError(f"{method.__name__}() {what}")
-    return {**given, **kwargs}
+    return named(method.__name__, list(inspect.signature(method).parameters)[1:], args, kwargs)
 
 
 class Host(abc.ABC):

@@ -7,6 +7,7 @@ import numpy as np
 from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..objectives import Objective
+from ..objectives.base import require_objective
 from ..objectives.mixture import Mixture
 from ..objectives.pareto import Pareto, reported
 from ..schedules import Guard, OnPlateau
@@ -23,8 +24,7 @@ class Callback(Follower):
     order = 5  # LightGBM: before early stopping, which ends the round by an exception
 
     def __init__(self, objective: Objective, valid: str | None = None, metric: Metric | None = None) -> None:
-        if not isinstance(objective, Objective):
-            raise LambdaplugError(f"callback: expected an objective, got {objective!r}.")
+        require_objective(objective, "callback: ")
         super().__init__()
         self.objective = objective
         self.valid = valid

@@ -15,14 +15,16 @@ import numpy.typing as npt
 from .. import plotting
 from ..analysis.landscape import progress_bar
 from ..checking import integer
-from ..comparison import aligned
 from ..errors import LambdaplugError
 from ..evaluation import Metric, import_pandas, mean, per_query_values
 from ..measures import Measure
 from ..objectives import Objective
+from ..objectives.base import require_objective
 from ..queries import Array, Queries
+from ..tables import Report
 from ..version import __version__
 from .callback import with_callback
+from .leaves import raw_scores
 
 __all__ = ["Front", "front"]
 
@@ -31,7 +33,7 @@ Measures: TypeAlias = str | Measure | Metric | Sequence[str | Measure | Metric]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Front:
+class Front(Report):
     """What each preference reaches, one point per preference. See :func:`lambdaplug.front`.
 
     Attributes
@@ -160,15 +162,13 @@ class Front:
             plotting.legend(ax)
         return ax
 
-    def __str__(self) -> str:
+    def _cells(self) -> list[list[str]]:
         cells = [["preference", *self.measures, ""]]
         for k, (preference, point) in enumerate(zip(self.preferences, self.values, strict=True)):
             mark = "dominated" if self.dominated[k] else "knee" if k == self.knee else ""
             ends = [f"{x:.4f} ± {high - x:.4f}" for x, high in zip(point, self.intervals[k, :, 1], strict=True)]
             cells.append([str(preference), *ends, mark])
-        return "\n".join(aligned(cells))
-
-    __repr__ = __str__
+        return cells
 
     def _column(self, measure: str | Measure) -> int:
         if str(measure) not in self.measures:
@@ -284,7 +284,7 @@ def front(
         for objective in objectives:
             watched = tuple(valid) if objective.watchers else None
             booster = _trained(objective, tuple(train), watched, host, own, rounds, folder)
-            values.append(_measured(metric, queries, _predict(booster, X_valid, host)))
+            values.append(_measured(metric, queries, raw_scores(booster, X_valid)))
             boosters.append(booster)
             tick(1)
     return Front(tuple(metric.names), row, tuple(boosters), np.array(values), level)
@@ -295,8 +295,7 @@ def _objectives(make_objective: Callable[[Any], Objective], preferences: tuple[A
         raise LambdaplugError("preferences: expected at least one, got none.")
     found = [make_objective(preference) for preference in preferences]
     for preference, objective in zip(preferences, found, strict=True):
-        if not isinstance(objective, Objective):
-            raise LambdaplugError(f"front: make_objective({preference!r}) must be an objective, got {objective!r}.")
+        require_objective(objective, f"front: make_objective({preference!r}): ")
     return found
 
 
@@ -389,12 +388,6 @@ def _xgboost(objective: Objective, train: Part, valid: Part | None, params: dict
 
 def _load_xgboost(path: Path) -> Any:
     return importlib.import_module("xgboost").Booster(model_file=str(path))
-
-
-def _predict(booster: Any, X: Any, host: str) -> Any:
-    if host == "lightgbm":
-        return booster.predict(X, raw_score=True)
-    return booster.predict(_matrix(X), output_margin=True)
 
 
 # How each host trains, how it reads a saved model, and how the file's name ends.

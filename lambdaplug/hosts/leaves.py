@@ -14,7 +14,7 @@ from ..analysis import LeafModel
 from ..errors import LambdaplugError
 from ..queries import Array
 
-__all__ = ["Leaves", "leaves_of", "sliceable", "take"]
+__all__ = ["Leaves", "leaves_of", "raw_scores", "sliceable", "take"]
 
 Places = npt.NDArray[np.int32]
 
@@ -26,9 +26,9 @@ class Leaves(abc.ABC):
     values: Array
     trees: int
 
-    @abc.abstractmethod
     def scores(self, X: Any) -> Array:
         """The booster's own raw scores of these rows."""
+        return np.asarray(raw_scores(self.booster, X), dtype=np.float64)
 
     @abc.abstractmethod
     def read(self, X: Any) -> tuple[Array, Places]:
@@ -58,6 +58,22 @@ def leaves_of(model: Any) -> Leaves:
             return _XGBoost(booster if best is None else booster[: int(best) + 1])
         return _XGBoost(model)
     raise LambdaplugError(f"expected a Booster or a fitted ranker of LightGBM or XGBoost, got {type(model).__name__}.")
+
+
+def raw_scores(model: Any, X: Any) -> Any:
+    """What a Booster or a fitted estimator of either host predicts for these rows."""
+    if hasattr(model, "fit"):
+        return model.predict(X)
+    if hasattr(model, "inplace_predict"):  # XGBoost's Booster
+        return model.predict(_matrix(model, X), output_margin=True)
+    return model.predict(X, raw_score=True)
+
+
+def _matrix(booster: Any, X: Any) -> Any:
+    known: dict[str, Any] = {"enable_categorical": True}
+    if not hasattr(X, "columns"):  # a frame brings its own
+        known |= {"feature_names": booster.feature_names, "feature_types": booster.feature_types}
+    return importlib.import_module("xgboost").DMatrix(X, **known)
 
 
 def sliceable(X: Any) -> Any:
@@ -99,9 +115,6 @@ class _LightGBM(Leaves):
         self.values = np.concatenate(values)
         self.trees = len(values)
         self._starts = np.cumsum([0, *map(len, values)])
-
-    def scores(self, X: Any) -> Array:
-        return np.asarray(self.booster.predict(X, raw_score=True), dtype=np.float64)
 
     def read(self, X: Any) -> tuple[Array, Places]:
         scores = self.scores(X)
@@ -146,18 +159,8 @@ class _XGBoost(Leaves):
         self._place_of_node = np.concatenate(places)
         self._nodes = np.array(starts[:-1])
 
-    def _matrix(self, X: Any) -> Any:
-        xgb = importlib.import_module("xgboost")
-        known: dict[str, Any] = {"enable_categorical": True}
-        if not hasattr(X, "iloc"):  # a DataFrame brings its own
-            known |= {"feature_names": self.booster.feature_names, "feature_types": self.booster.feature_types}
-        return xgb.DMatrix(X, **known)
-
-    def scores(self, X: Any) -> Array:
-        return np.asarray(self.booster.predict(self._matrix(X), output_margin=True), dtype=np.float64)
-
     def read(self, X: Any) -> tuple[Array, Places]:
-        matrix = self._matrix(X)
+        matrix = _matrix(self.booster, X)
         scores = np.asarray(self.booster.predict(matrix, output_margin=True), dtype=np.float64)
         node = np.asarray(self.booster.predict(matrix, pred_leaf=True)).reshape(len(scores), -1)
         return scores, self._place_of_node[node.astype(np.int64) + self._nodes]

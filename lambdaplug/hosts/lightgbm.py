@@ -2,6 +2,7 @@
 
 import functools
 import re
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,8 +11,9 @@ import lightgbm as lgb
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import LambdaplugError
+from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
+from ..grouping import group_sizes
 from ..kernels import openmp_team
 from ..objectives import Objective, as_objective
 from ..queries import Array, Queries
@@ -19,6 +21,7 @@ from ..rows import one_a_query
 from ..training import Grown, Rows
 from .base import Host, by_name
 from .callback import with_callback
+from .estimators import QueryColumn, accepting, as_metric, host_errors, measure_of, require_queries
 from .sharing import columns_of, is_stand_in, share
 
 __all__ = ["HOST", "LGBMRanker"]
@@ -166,10 +169,13 @@ def _original_rows(data: lgb.Dataset) -> tuple[npt.NDArray[np.int64] | None, int
 HOST = LightGBM()
 
 
-class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
+class LGBMRanker(lgb.LGBMRanker, QueryColumn):  # type: ignore[misc]
     """``lightgbm.LGBMRanker`` that takes a measure, ``LGBMRanker(objective="map")``, or any objective of lambdaplug.
 
-    It evaluates by the measure trained for, unless ``eval_metric`` or ``metric`` says otherwise.
+    It evaluates by the measure trained for, unless ``eval_metric`` or ``metric`` says otherwise; ``score`` has that measure too.
+
+    ``fit`` takes ``qid`` (one query id per row) or ``group`` (sizes), and ``eval_qid`` or ``eval_group``. ``qid="query"`` is the
+    name of a column of X: query ids, no feature, in ``fit``, ``predict`` and ``score``. Frames are pandas', Polars' or Arrow's.
 
     Parameters
     ----------
@@ -186,9 +192,15 @@ class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
     >>> model = lp.LGBMRanker(objective=lp.LambdaRank("ndcg"), n_estimators=3, n_jobs=1, verbose=-1)
     >>> model.fit(X, labels, group=group).predict(X).shape
     (160,)
+    >>> bool(0.5 < model.score(X, labels, group=group) <= 1.0)
+    True
     """
 
     _objective: Any
+    score = QueryColumn.score
+
+    def _trained_for(self) -> Metric:
+        return measure_of(self.objective, {})
 
     def _process_params(self, stage: str) -> dict[str, Any]:
         if stage == "fit":
@@ -204,13 +216,45 @@ class LGBMRanker(lgb.LGBMRanker):  # type: ignore[misc]
     def _names_metric(self) -> bool:
         return any(self.get_params().get(name) for name in ("metric", "metrics", "metric_types"))
 
-    @functools.wraps(lgb.LGBMRanker.fit)
+    @accepting(lgb.LGBMRanker.fit, "qid", "eval_qid")
     def fit(self, *args: Any, **kwargs: Any) -> "LGBMRanker":
-        given = by_name(lgb.LGBMRanker.fit, args, kwargs)
+        given = _by_sizes(self.grouped(by_name(lgb.LGBMRanker.fit, args, kwargs)))
         objective = as_objective(self.objective)
-        target = objective.target if isinstance(objective, Objective) else None
-        if target is not None and given.get("eval_metric") is None and not self._names_metric():
-            given["eval_metric"] = Metric([target])
+        metric = given["eval_metric"] = as_metric(given.get("eval_metric"))
+        if isinstance(objective, Objective) and not self._names_metric():
+            if metric is None and objective.target is not None:
+                metric = given["eval_metric"] = Metric([objective.target])
+            if "eval_at" in given and (metric is None or isinstance(metric, Metric)):
+                reported = f"{metric!r} is reported" if metric is not None else "nothing is reported"
+                warnings.warn(
+                    f"eval_at={given['eval_at']} is for LightGBM's own ndcg and map, which are not evaluated here: {reported}. "
+                    "For cut-offs say eval_metric=lp.metric('ndcg@5', 'ndcg@10'), or eval_metric='ndcg' for LightGBM's.",
+                    LambdaplugWarning,
+                    stacklevel=2,
+                )
         given["callbacks"] = with_callback(objective, given.get("callbacks"))
-        super().fit(**given)
+        with host_errors(self.objective):
+            super().fit(**given)
         return self
+
+    @functools.wraps(lgb.LGBMRanker.predict)
+    def predict(self, X: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().predict(self.split(X)[0], *args, **kwargs)
+
+
+def _by_sizes(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of ``fit`` with group sizes in place of query ids, which LightGBM does not take."""
+    group, qid = given.pop("group", None), given.pop("qid", None)
+    if group is None:
+        require_queries(qid)
+    given["group"] = group_sizes(group, qid, len(given["y"]))
+    several, labels = given.pop("eval_qid", None), given.get("eval_y")
+    if labels is None:
+        labels = [y for _, y in given.get("eval_set") or []]
+    if labels:
+        groups, none = given.get("eval_group"), [None] * len(labels)
+        if groups is None and several is None:
+            raise LambdaplugError("eval_set: expected eval_qid= or eval_group= with it, one for each evaluation set.")
+        each = zip(none if groups is None else groups, several or none, labels, strict=True)
+        given["eval_group"] = [group_sizes(sizes, own, len(y)) for sizes, own, y in each]
+    return given

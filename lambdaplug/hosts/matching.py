@@ -13,25 +13,30 @@ import numpy.typing as npt
 from .. import plotting
 from ..analysis import count_pairs
 from ..analysis.landscape import progress_bar
-from ..comparison import Comparison, Row, compared, markdown_table, text_table
+from ..comparison import Comparison, compared
 from ..errors import LambdaplugError
 from ..evaluation import Metric, import_pandas, mean, per_query_values
-from ..measures import Measure, as_measures
+from ..measures import MAP, NDCG, Measure, as_measures
 from ..objectives import LambdaRank, Objective
 from ..objectives import objective as recommended
 from ..queries import Array, Queries
+from ..tables import Report, Row, markdown_table, text_cells
 
 __all__ = ["MatchTable", "match_table"]
 
 Part: TypeAlias = Any  # (X, labels, group), or what unpacks into it
 
+BUILTINS = {"lightgbm": ("lambdarank", "rank_xendcg"), "xgboost": ("rank:ndcg", "rank:pairwise")}
 HEAD = ["trained for", "effective pairs"]
 MOMENTS = 5  # at which effective pairs are counted: the start, the end, and between
 
 
 @dataclass(frozen=True, repr=False)
-class MatchTable:
-    """Rows: the measure trained for. Columns: the measure tested. See :func:`match_table`."""
+class MatchTable(Report):
+    """Rows: the measure trained for, then the host's own objectives if asked for. Columns: the measure tested.
+
+    See :func:`match_table`.
+    """
 
     measures: tuple[str, ...]
     values: Array  #: mean test value, [trained for, tested]
@@ -39,6 +44,12 @@ class MatchTable:
     effective_pairs: Array  #: of each row: pairs with a force on the training queries, mean over the training
     trees: tuple[int, ...]  #: of each row
     level: float = 0.95
+    builtins: tuple[str, ...] = ()  #: the host's own objectives: the rows after the measures
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The names of the rows."""
+        return self.measures + self.builtins
 
     @property
     def p_values(self) -> Array:
@@ -60,13 +71,12 @@ class MatchTable:
             best = int(np.nanargmax(self.values[:, column]))
             beaten = int((self.differs[:, column] & (self.values[:, column] < self.values[column, column])).sum())
             if best == column:
-                lines.append(
-                    f"{name}: best trained for, significantly better than {beaten} of {len(self.measures) - 1}"
-                )
+                others = len(self.trained) - 1
+                lines.append(f"{name}: best trained for, significantly better than {beaten} of {others}")
             else:
                 how = "significantly" if self.differs[best, column] else "not significantly"
                 ahead = self.values[best, column] - self.values[column, column]
-                lines.append(f"{name}: training for {self.measures[best]} is better by {ahead:.4f}, {how}")
+                lines.append(f"{name}: training for {self.trained[best]} is better by {ahead:.4f}, {how}")
         return lines
 
     @property
@@ -76,16 +86,17 @@ class MatchTable:
     def _rows(self) -> list[Row]:
         best = self.values == np.nanmax(self.values, axis=0)
         cells = zip(self.values.tolist(), best.tolist(), self.differs.tolist(), strict=True)
-        leads = zip(self.measures, self.effective_pairs, strict=True)
+        leads = zip(self.trained, self.effective_pairs, strict=True)
         return [
-            ([name, f"{pairs:,.0f}"], list(zip(*marked, strict=True)))
+            ([name, "" if np.isnan(pairs) else f"{pairs:,.0f}"], list(zip(*marked, strict=True)))
             for (name, pairs), marked in zip(leads, cells, strict=True)
         ]
 
-    def __str__(self) -> str:
-        return "\n".join([text_table(HEAD, self.measures, self._rows(), self._legend), *self.summary])
+    def _cells(self) -> list[list[str]]:
+        return text_cells(HEAD, self.measures, self._rows())
 
-    __repr__ = __str__
+    def _after(self) -> list[str]:
+        return [f"* best of its column; {self._legend}", *self.summary]
 
     def markdown(self) -> str:
         """A Markdown table: the best of a column in bold, † significantly different from the diagonal."""
@@ -94,16 +105,16 @@ class MatchTable:
     def frame(self, p_values: bool = False) -> Any:
         """The values as a pandas DataFrame, one row per measure trained for; with ``p_values`` those instead."""
         shown = self.p_values if p_values else self.values
-        index = list(self.measures)
-        return import_pandas().DataFrame(shown, index=index, columns=index).rename_axis("trained for")
+        table = import_pandas().DataFrame(shown, index=list(self.trained), columns=list(self.measures))
+        return table.rename_axis("trained for")
 
     def plot(self, ax: Any = None) -> Any:
         """Each column's distance from its best, as colours with the values; returns Matplotlib's axes."""
-        count = len(self.measures)
+        rows, count = self.values.shape
         behind = np.nanmax(self.values, axis=0) - self.values
-        with plotting.drawing(ax, figsize=(max(8.0, 1.2 * count), max(3.6, 1.4 + 0.5 * count))) as ax:
+        with plotting.drawing(ax, figsize=(max(8.0, 1.2 * count), max(3.6, 1.4 + 0.5 * rows))) as ax:
             ax.imshow(behind, cmap="Blues_r", vmax=max(float(np.nanmax(behind)), 1e-12), aspect="auto")
-            for row, column in np.ndindex(count, count):
+            for row, column in np.ndindex(rows, count):
                 text = f"{self.values[row, column]:.4f}" + "†" * int(self.differs[row, column])
                 weight = "bold" if row == column else "normal"
                 white = behind[row, column] < 0.45 * np.nanmax(behind)  # on the darker cells
@@ -111,7 +122,7 @@ class MatchTable:
             ax.grid(False)
             turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if count > 5 else {}
             ax.set_xticks(range(count), self.measures, **turned)
-            ax.set_yticks(range(count), self.measures)
+            ax.set_yticks(range(rows), self.trained)
             ax.set(xlabel="measure tested (mean over queries)", ylabel="measure trained for")
             ax.set_title(f"Darker: nearer to the column's best. † differs from the diagonal, {self.level:.0%}")
         return ax
@@ -129,6 +140,7 @@ def match_table(
     progress: bool = True,
     objective: Callable[[Measure], Objective] = recommended,
     weight: npt.ArrayLike | None = None,
+    builtins: bool | Sequence[str] = False,
 ) -> MatchTable:
     """Train for each measure, test on each: does training for what you report pay on your data?
 
@@ -152,6 +164,10 @@ def match_table(
         From a measure to what is trained for it: ``lp.objective``, or ``lp.LambdaRank`` for the paper's own.
     weight : array-like, optional
         One number >= 0 per query of ``test``: weighted means and tests, as in ``lp.compare``.
+    builtins : bool or sequence of str
+        The host's own objectives to train as well, one row each after the measures: their names, or ``True`` for
+        ``"lambdarank"`` and ``"rank_xendcg"``, or ``"rank:ndcg"`` and ``"rank:pairwise"``. With ``valid`` their number of
+        trees is the best by NDCG (of ``"rank:map"`` by MAP).
 
     Returns
     -------
@@ -168,7 +184,7 @@ def match_table(
     --------
     >>> import lambdaplug as lp
     >>> train, test = lp.data.cubic(queries=40, documents=8, features=5).split(0.5, 0.5)
-    >>> table = lp.match_table(train, test, ["ndcg", "map"], rounds=3, progress=False, objective=lp.LambdaRank)
+    >>> table = lp.analysis.match_table(train, test, ["ndcg", "map"], rounds=3, progress=False, objective=lp.LambdaRank)
     >>> table.measures, table.values.shape
     (('ndcg', 'map'), (2, 2))
     """
@@ -182,25 +198,32 @@ def match_table(
     learned, tested = Queries(labels, group), Queries(labels_test, group_test, query_weight=weight)
     values: list[list[Array]] = []
     pairs, trees = [], []
-    with progress_bar(len(kinds), "training", progress) as tick:
-        for kind in kinds:
-            predict, count = fit(objective(kind), kind, (X, labels, group), valid, dict(params or {}), rounds)
+    own = BUILTINS[host] if builtins is True else tuple(builtins or ())
+    contenders: list[tuple[Objective | str, Measure]] = [(objective(kind), kind) for kind in kinds]
+    contenders += [(word, MAP() if word == "rank:map" else NDCG()) for word in own]
+    with progress_bar(len(contenders), "training", progress) as tick:
+        for trained, kind in contenders:
+            predict, count = fit(trained, kind, (X, labels, group), valid, dict(params or {}), rounds)
             values.append(per_query_values(kinds, tested, predict(X_test, count)))
-            moments = [np.zeros(len(learned.labels)) if m == 0 else predict(X, m) for m in _moments(count)]
-            counts = [count_pairs(LambdaRank(kind), scores, learned)[str(kind)].sum() for scores in moments]
-            pairs.append(float(np.mean(counts)))
+            pairs.append(np.nan if isinstance(trained, str) else _pairs(kind, learned, X, predict, count))
             trees.append(count)
             tick(1)
-    names, own = tuple(map(str, kinds)), tested.query_weight
+    names, traffic = tuple(map(str, kinds)), tested.query_weight
     cells = [
         tuple(
-            compared(name, (name, names[row]), values[column][column], values[row][column], level, 0, 0, own)
+            compared(name, (name, trained), values[column][column], values[row][column], level, 0, 0, traffic)
             for column, name in enumerate(names)
         )
-        for row in range(len(kinds))
+        for row, trained in enumerate(names + own)
     ]
-    means = np.array([[mean(cell, own) for cell in row] for row in values])
-    return MatchTable(names, means, tuple(cells), np.array(pairs), tuple(trees), level)
+    means = np.array([[mean(cell, traffic) for cell in row] for row in values])
+    return MatchTable(names, means, tuple(cells), np.array(pairs), tuple(trees), level, own)
+
+
+def _pairs(kind: Measure, learned: Queries, X: Any, predict: Predict, rounds: int) -> float:
+    """The mean number of effective pairs over some moments of the training."""
+    scores = [np.zeros(len(learned.labels)) if m == 0 else predict(X, m) for m in _moments(rounds)]
+    return float(np.mean([count_pairs(LambdaRank(kind), each, learned)[str(kind)].sum() for each in scores]))
 
 
 def _moments(rounds: int) -> list[int]:
@@ -211,7 +234,7 @@ Predict: TypeAlias = Callable[[Any, int], Any]
 
 
 def _lightgbm(
-    objective: Objective, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
+    objective: Objective | str, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
 ) -> tuple[Predict, int]:
     lgb = importlib.import_module("lightgbm")
     own = {"metric": "None", "verbose": -1, **params, "objective": objective}
@@ -226,11 +249,14 @@ def _lightgbm(
 
 
 def _xgboost(
-    objective: Objective, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
+    objective: Objective | str, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
 ) -> tuple[Predict, int]:
     xgb = importlib.import_module("xgboost")
     own = {"disable_default_eval_metric": 1, "base_score": 0.0, **params}
-    own["objective"] = "rank:ndcg"  # what a saved model says; the gradients are the objective's
+    builtin = isinstance(objective, str)
+    own["objective"] = (
+        objective if builtin else "rank:ndcg"
+    )  # what a saved model says; the gradients are the objective's
 
     def matrix(X: Any, labels: Any = None, group: Any = None) -> Any:
         qid = None if group is None else np.repeat(np.arange(len(group)), group)
@@ -240,6 +266,6 @@ def _xgboost(
     if valid is not None:
         evals = [(matrix(*valid), "valid")]
         watching = {"evals": evals, "custom_metric": Metric([kind]), "early_stopping_rounds": rounds}
-    booster = xgb.train(own, matrix(*train), rounds, obj=objective, verbose_eval=False, **watching)
+    booster = xgb.train(own, matrix(*train), rounds, obj=None if builtin else objective, verbose_eval=False, **watching)
     count = booster.best_iteration + 1 if valid is not None else booster.num_boosted_rounds()
     return lambda X, m: booster.predict(matrix(X), iteration_range=(0, m), output_margin=True), int(count)

@@ -27,13 +27,14 @@ def local_optimality(
     booster: Any,
     X: Any,
     labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    measure: str | Measure,
+    group: npt.ArrayLike | None = None,
+    measure: str | Measure = "",
     directions: int = 459,
     steps: Sequence[float] = STEPS,
     seed: int = 0,
     progress: bool = True,
     *,
+    qid: npt.ArrayLike | None = None,
     rule: Rule = "significant",
     level: float = 0.01,
     share: float = 0.01,
@@ -59,6 +60,8 @@ def local_optimality(
         One label per row.
     group : array-like
         The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
     measure : str or Measure
         M.
     directions : int
@@ -106,12 +109,12 @@ def local_optimality(
     >>> data = lp.data.cubic(queries=20, documents=8, features=5)
     >>> params = {"objective": lp.LambdaRank("ndcg"), "verbose": -1, "num_threads": 1}
     >>> booster = lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), 4)
-    >>> report = lp.local_optimality(booster, *data, "ndcg", directions=20, single_weights=0, progress=False)
+    >>> report = lp.analysis.local_optimality(booster, *data, "ndcg", directions=20, single_weights=0, progress=False)
     >>> report.directions, report.optimum == (report.improving == 0)
     (20, True)
     """
     leaves = leaves_of(booster)
-    queries = Queries(labels, group)
+    queries = Queries(labels, group, qid=qid)
     landscape = Landscape(leaves.model(X, len(queries.labels)), queries, measure, threads)
     rules = Rules(rule, level, share)
     return examine(landscape, directions, steps, seed, progress, rules, single_weights, single_steps, shown)
@@ -121,9 +124,10 @@ def polish(
     booster: Any,
     X: Any,
     labels: npt.ArrayLike,
-    group: npt.ArrayLike,
-    measure: str | Measure,
+    group: npt.ArrayLike | None = None,
+    measure: str | Measure = "",
     *,
+    qid: npt.ArrayLike | None = None,
     valid: Part | None = None,
     holdout: float = 0.2,
     rounds: int = 30,
@@ -152,6 +156,8 @@ def polish(
         One label per row.
     group : array-like
         The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
     measure : str or Measure
         What to climb.
     valid : (X, labels, group), optional
@@ -188,16 +194,17 @@ def polish(
     >>> data = lp.data.cubic(queries=20, documents=8, features=5)
     >>> params = {"objective": lp.LambdaRank("ndcg"), "verbose": -1, "num_threads": 1}
     >>> booster = lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), 4)
-    >>> better = lp.polish(booster, *data, "ndcg", holdout=0.5, rounds=2, probes=4, progress=False)
+    >>> better = lp.analysis.polish(booster, *data, "ndcg", holdout=0.5, rounds=2, probes=4, progress=False)
     >>> better.num_trees()
     4
     """
     kind = as_measure(measure)
     leaves = leaves_of(booster)
+    own = group_sizes(group, qid, len(np.asarray(labels)))
     if valid is None:
-        train_part, valid_part = _held_out(X, labels, group, holdout, seed)
+        train_part, valid_part = _held_out(X, labels, own, holdout, seed)
     else:
-        train_part, valid_part = (X, labels, group), tuple(valid)
+        train_part, valid_part = (X, labels, own), tuple(valid)
     parts = []
     for rows, values, sizes in (train_part, valid_part):
         queries = Queries(values, sizes)
@@ -210,8 +217,9 @@ def polish(
     return (polished, trace) if return_trace else polished
 
 
-def _held_out(X: Any, labels: npt.ArrayLike, group: npt.ArrayLike, share: float, seed: int) -> tuple[Part, Part]:
-    sizes = group_sizes(group)
+def _held_out(
+    X: Any, labels: npt.ArrayLike, sizes: npt.NDArray[np.int64], share: float, seed: int
+) -> tuple[Part, Part]:
     count = round(share * len(sizes))
     if not 0 < share < 1 or not 0 < count < len(sizes):
         raise LambdaplugError(

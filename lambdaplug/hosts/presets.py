@@ -54,7 +54,7 @@ def lightgbm(
 
     Examples
     --------
-    >>> lightgbm(truncation_level=10).gradients([0.0, 1.0], [1, 0], [2])[0].round(4)
+    >>> lightgbm(truncation_level=10).gradients(labels=[1, 0], scores=[0.0, 1.0], group=[2])[0].round(4)
     array([-0.3088,  0.3088], dtype=float32)
     """
     return Lambdarank(truncation_level, norm, sigmoid, label_gain)
@@ -83,7 +83,7 @@ def lightgbm_xendcg(seed: int = 5) -> XENDCG:
 
     Examples
     --------
-    >>> lightgbm_xendcg(seed=5).gradients([0.0, 0.0], [1, 0], [2])[1]
+    >>> lightgbm_xendcg(seed=5).gradients(labels=[1, 0], scores=[0.0, 0.0], group=[2])[1]
     array([0.25, 0.25], dtype=float32)
     """
     return XENDCG(seed)
@@ -132,7 +132,7 @@ def xgboost(
     With ``unbiased`` the place of a row in its query is where it was shown, and the cost from which t+ and t- follow is
     |dM| log(1 + exp(s_i - s_j)) for i better than j, where the paper (Hu et al. 2019) has the other sign: pairs that are
     already in order count most. ``lp.Unbiased(lp.LambdaRank("ndcg"), "rows", "pairwise")`` has the paper's.
-    ``lp.position_bias(booster)`` reads t+ and t- afterwards; a continued training begins them anew, as in XGBoost. It is
+    ``lp.analysis.position_bias(booster)`` reads t+ and t- afterwards; a continued training begins them anew, as in XGBoost. It is
     then no part of a mixture, and not for clusters.
 
     The trees are those of XGBoost 2.0 to 3.2 on CPU, where it was tried; XGBoost knows ``normalization=False`` since 2.1
@@ -141,7 +141,7 @@ def xgboost(
 
     Examples
     --------
-    >>> xgboost("pairwise").gradients([0.0, 0.0], [1, 0], [2])
+    >>> xgboost("pairwise").gradients(labels=[1, 0], scores=[0.0, 0.0], group=[2])
     (array([-0.5,  0.5], dtype=float32), array([0.5, 0.5], dtype=float32))
     """
     own = objective, pair_method, num_pair_per_sample, normalization, score_normalization, exp_gain
@@ -199,7 +199,7 @@ def catboost_yetirank(decay: float = 0.85, permutations: int = 10, seed: int = 0
 
     Examples
     --------
-    >>> catboost_yetirank(permutations=1000).gradients([0.0, 0.0], [1, 0], [2])[0].round(4)
+    >>> catboost_yetirank(permutations=1000).gradients(labels=[1, 0], scores=[0.0, 0.0], group=[2])[0].round(4)
     array([-0.075,  0.075], dtype=float32)
     """
     if not is_number(decay) or not 0 < decay < 1:

@@ -68,7 +68,14 @@ class Recorder(Follower):
         return model.predict(self._matrix, output_margin=True)  # type: ignore[no-any-return]
 
 
-def record(X: Any, labels: npt.ArrayLike, group: npt.ArrayLike, *diagnostics: Diagnostic, every: int = 1) -> Recorder:
+def record(
+    X: Any,
+    labels: npt.ArrayLike,
+    group: Any = None,
+    *diagnostics: Diagnostic,
+    every: int = 1,
+    qid: npt.ArrayLike | None = None,
+) -> Recorder:
     """``callbacks=[recorder]`` in ``lgb.train`` or ``xgb.train``: asks diagnostics of the model as it grows.
 
     Every so many rounds the model predicts these rows. The weights of an ``lp.Pareto`` are recorded too.
@@ -81,6 +88,8 @@ def record(X: Any, labels: npt.ArrayLike, group: npt.ArrayLike, *diagnostics: Di
         One label per row.
     group : array-like
         The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
     *diagnostics : Diagnostic
         Of ``lp.analysis``: ``TopLabels``, ``RankChanges``, ``ForceByLabel``, ``Agreement``, ``EffectivePairs``, ``Measured``.
     every : int
@@ -97,12 +106,14 @@ def record(X: Any, labels: npt.ArrayLike, group: npt.ArrayLike, *diagnostics: Di
     >>> import lightgbm as lgb
     >>> import lambdaplug as lp
     >>> data = lp.data.cubic(queries=20, documents=8, features=5)
-    >>> recorder = lp.record(*data, lp.analysis.TopLabels(3), every=2)
+    >>> recorder = lp.analysis.record(*data, lp.analysis.TopLabels(3), every=2)
     >>> params = {"objective": lp.LambdaRank("ndcg"), "verbose": -1, "num_threads": 1}
     >>> booster = lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), 4, callbacks=[recorder])
     >>> recorder.curves.iterations
     array([2, 4])
     """
+    if isinstance(group, Diagnostic):
+        group, diagnostics = None, (group, *diagnostics)
     if not diagnostics or not all(isinstance(diagnostic, Diagnostic) for diagnostic in diagnostics):
         raise LambdaplugError("record: name at least one diagnostic, e.g. lp.analysis.TopLabels(3).")
-    return Recorder(X, Queries(labels, group), diagnostics, integer(every, "record: every"))
+    return Recorder(X, Queries(labels, group, qid=qid), diagnostics, integer(every, "record: every"))

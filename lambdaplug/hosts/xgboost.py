@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 import weakref
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ import xgboost as xgb
 from ..data import whole_queries
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
+from ..grouping import group_sizes, query_sizes
 from ..kernels import openmp_team
 from ..measures import Measure
 from ..objectives import Objective, as_objective
@@ -26,6 +27,7 @@ from ..rows import one_a_query, sizes_of
 from ..training import Grown
 from .base import Host, by_name, calling
 from .callback import Callback, with_callback
+from .estimators import QueryColumn, as_metric, frame, host_errors, measure_of, require_queries
 from .following import introduce
 from .recorder import Recorder
 from .sharing import columns_of
@@ -369,14 +371,15 @@ def plain_parameters(parameters: dict[str, Any], objective: object, metric: obje
     return parameters
 
 
-class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
+class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
     """``xgboost.XGBRanker`` that takes a measure, ``XGBRanker(objective="map")``, or any objective of lambdaplug.
 
     ``eval_metric`` takes ``lp.metric(...)`` too, and is the measure trained for if left out. The parent allows neither,
     so during ``fit`` it sees ``rank:ndcg`` and no metric, and a callback hands ours to the Booster it trains.
 
     ``qid`` and ``eval_qid`` (or the column ``qid`` of a data frame) may be integers of any size, other numbers or text, as
-    long as the rows of a query stand together.
+    long as the rows of a query stand together. ``qid="query"`` is the name of a column of X: query ids, no feature, in
+    ``fit``, ``predict`` and ``score``. Frames are pandas', Polars' or Arrow's.
 
     Parameters
     ----------
@@ -407,12 +410,18 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
 
     @functools.wraps(xgb.XGBRanker.fit)
     def fit(self, *args: Any, **kwargs: Any) -> "XGBRanker":
-        given = _with_numbered_queries(by_name(xgb.XGBRanker.fit, args, kwargs))
+        given = _with_numbered_queries(self.grouped(by_name(xgb.XGBRanker.fit, args, kwargs)))
+        group, qid = given.get("group"), given.get("qid")
+        if group is None and qid is None:
+            require_queries("qid" if "qid" in getattr(given["X"], "columns", ()) else None)
+        elif not hasattr(qid, "__cuda_array_interface__") and not hasattr(group, "__cuda_array_interface__"):
+            group_sizes(group, qid, len(given["y"]))
         word, metric, callbacks = self.objective, self.eval_metric, self.callbacks
         objective = as_objective(word)
         words, ours = metrics_of(objective, metric)
         if not isinstance(objective, Objective) and ours is None:
-            super().fit(**given)
+            with host_errors(word):
+                super().fit(**given)
             return self
         plug = _Plug(objective if isinstance(objective, Objective) else None, ours)
         try:
@@ -423,13 +432,20 @@ class XGBRanker(xgb.XGBRanker):  # type: ignore[misc]
             self.objective, self.eval_metric, self.callbacks = word, metric, callbacks
         return self
 
-    def score(self, X: Any, y: Any) -> float:
-        """The last metric, as the parent's; X is a data frame with the column ``qid``."""
-        _, metric = metrics_of(self.objective, self.eval_metric)
-        if metric is None:
-            return float(super().score(X, y))
-        group = sizes_of(X["qid"])
-        return float(metric.report(Queries(y, group), self.predict(X), self.n_jobs, with_direction=False)[-1][1])
+    @functools.wraps(xgb.XGBRanker.predict)
+    def predict(self, X: Any, **kwargs: Any) -> Any:
+        return super().predict(self.split(X)[0], **kwargs)
+
+    def _trained_for(self) -> Metric:
+        return metrics_of(self.objective, self.eval_metric)[1] or measure_of(self.objective, {"rank:map": "map"})
+
+    def score(self, X: Any, y: Any, *, qid: Any = None, group: Any = None, sample_weight: Any = None) -> float:
+        """:meth:`LGBMRanker.score`; by the last of ``eval_metric`` if it is lambdaplug's."""
+        if qid is None and group is None and self.query_column_ is None and "qid" in getattr(X, "columns", ()):
+            if sample_weight is None and metrics_of(self.objective, self.eval_metric)[1] is None:
+                return float(super().score(frame(X), y))  # XGBoost's own, with its column
+            qid = "qid"
+        return QueryColumn.score(self, X, y, qid=qid, group=group, sample_weight=sample_weight)
 
 
 def _numbered(ids: Any, name: str) -> Any:
@@ -439,24 +455,10 @@ def _numbered(ids: Any, name: str) -> Any:
     """
     if hasattr(ids, "__cuda_array_interface__"):
         return ids
-    values = np.asarray(ids)
-    values = values.reshape(-1) if values.ndim == 2 and values.shape[1] == 1 else values
-    if values.ndim != 1 or not values.size:
-        return ids  # XGBoost says what is wrong with it
-    pandas = sys.modules.get("pandas")  # whose sign for a missing value equals nothing, not even in an if
-    missing = values != values if pandas is None else pandas.isna(values)
-    if np.any(missing) or np.ma.is_masked(ids):
-        raise LambdaplugError(f"{name}: some rows have no query id. Drop them, or give each a query of its own.")
-    integers = values.dtype.kind in "iu"
+    values, sizes = np.asarray(ids), query_sizes(ids, name)
+    integers = values.dtype.kind in "iu" and values.ndim == 1 and values.size
     if integers and values[0] >= 0 and values[-1] < 1 << 32 and bool((values[1:] >= values[:-1]).all()):
         return ids
-    sizes = sizes_of(values)
-    (query, places), *_ = Counter(values[np.cumsum(sizes) - sizes].tolist()).most_common(1)
-    if places > 1:
-        raise LambdaplugError(
-            f"{name}: expected the rows of a query together; those of query {query!r} are in {places} places. Sort the rows "
-            "by query id."
-        )
     return np.repeat(np.arange(len(sizes), dtype=np.uint32), sizes)
 
 
@@ -472,7 +474,7 @@ def _with_numbered_queries(given: dict[str, Any]) -> dict[str, Any]:
             made[id(ids)] = _numbered(ids, name)
         return made.get(id(ids))
 
-    def frame(X: Any, name: str) -> Any:
+    def with_codes(X: Any, name: str) -> Any:
         if hasattr(X, "assign") and "qid" in getattr(X, "columns", ()):
             ids = X["qid"]
             if id(X) not in made:
@@ -483,11 +485,11 @@ def _with_numbered_queries(given: dict[str, Any]) -> dict[str, Any]:
 
     changed = dict(given)
     if "X" in given:
-        changed["X"] = frame(given["X"], "the column qid of X")
+        changed["X"] = with_codes(given["X"], "the column qid of X")
     if "qid" in given:
         changed["qid"] = numbered(given["qid"], "qid")
     if given.get("eval_set"):
-        changed["eval_set"] = [(frame(X, "the column qid in eval_set"), *rest) for X, *rest in given["eval_set"]]
+        changed["eval_set"] = [(with_codes(X, "the column qid in eval_set"), *rest) for X, *rest in given["eval_set"]]
     if given.get("eval_qid"):
         changed["eval_qid"] = [numbered(ids, "eval_qid") for ids in given["eval_qid"]]
     return changed
@@ -499,7 +501,8 @@ def metrics_of(objective: object, asked: Any) -> tuple[Any, Metric | None]:
         trained = as_objective(objective)
         target = trained.target if isinstance(trained, Objective) else None
         return None, None if target is None else Metric([target])
-    several = list(asked) if isinstance(asked, (list, tuple)) else [asked]
+    asked = as_metric(asked)
+    several = asked if isinstance(asked, list) else [asked]
     ours = [one for one in several if isinstance(one, Metric)]
     if not ours:
         return asked, None

@@ -41,6 +41,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..checking import refuse_data
 from ..errors import LambdaplugError
 from ..kernels import PairDelta, Prepared, change, inlinable, norm_kernel
 from ..rows import ideal_order, levels
@@ -49,6 +50,7 @@ from .gains import CUTOFF, Array, checked, literal
 __all__ = ["REGISTRY", "Measure", "Prepared"]
 
 T = TypeVar("T")
+M = TypeVar("M", bound="Measure")
 
 REGISTRY: dict[str, type["Measure"]] = {}
 
@@ -73,6 +75,10 @@ class Measure:
     )
     by_rows: ClassVar[bool] = True  # the swap delta has the form above; if not, pair_delta alone knows it
     reach: ClassVar[int | None] = None  # the delta is the full swap's of documents at most so many ranks apart
+
+    def __new__(cls: type[M], *args: Any, **_: Any) -> M:
+        refuse_data(args, f"{cls.__name__} is a class of measures", cls.name)
+        return object.__new__(cls)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

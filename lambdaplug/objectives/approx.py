@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..deprecation import by_name
 from ..errors import LambdaplugError
 from ..kernels import (
     POSITION_ROWS,
@@ -84,10 +85,10 @@ class Approx(ValueObjective):
     Examples
     --------
     >>> objective = Approx("ndcg", alpha=1.0)
-    >>> gradient, hessian = objective.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
+    >>> gradient, hessian = objective.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient.round(4)
     array([ 0.0826, -0.0826], dtype=float32)
-    >>> round(objective.value(scores=[0.0, 0.0], labels=[0, 1], group=[2]), 4)  # both at position 1.5
+    >>> round(objective.value(labels=[0, 1], scores=[0.0, 0.0], group=[2]), 4)  # both at position 1.5
     0.7565
     """
 
@@ -148,11 +149,14 @@ class Approx(ValueObjective):
                 )
         return self._with(**now)
 
+    @by_name(1, "scores", "labels", "group", "per_query", "iteration")
     def value(
         self,
-        scores: npt.ArrayLike,
+        *,
         labels: npt.ArrayLike,
-        group: npt.ArrayLike,
+        scores: npt.ArrayLike,
+        group: npt.ArrayLike | None = None,
+        qid: npt.ArrayLike | None = None,
         per_query: bool = False,
         iteration: int = 0,
     ) -> Any:
@@ -160,7 +164,7 @@ class Approx(ValueObjective):
 
         ``gradients`` is minus the derivative of each query's value; the mean has it divided by the number of queries.
         """
-        queries = Queries(labels, group)
+        queries = Queries(labels, group, qid=qid)
         values = vector(scores, "scores")
         if len(values) != len(queries.labels):
             raise LambdaplugError(f"scores: expected one per row ({len(queries.labels)}), got {len(values)}.")

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..checking import refuse_data, shown
+from ..deprecation import by_name
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import PairBias, Team, finish_kernel, get_num_threads, run_tasks, shape_kernel
 from ..measures import Measure, Prepared
@@ -34,10 +36,12 @@ __all__ = [
     "as_step",
     "common_cutoff",
     "refuse_document_weights",
+    "require_objective",
     "require_order",
 ]
 
 T = TypeVar("T")
+Own = TypeVar("Own", bound="Objective")
 Into: TypeAlias = tuple[float, Array, Array]  # a coefficient, and the gradient and hessian to add so many times to
 Gradients: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
@@ -69,6 +73,25 @@ def common_cutoff(parts: Iterable["Objective"]) -> int | None:
     cutoffs = [part.cutoff for part in parts]
     known = [cutoff for cutoff in cutoffs if cutoff is not None]
     return max(known) if len(known) == len(cutoffs) else None
+
+
+def require_objective(value: Any, where: str = "") -> "Objective":
+    """The value, which must be an objective; a measure, a class or a function is told what was meant."""
+    if isinstance(value, Objective):
+        return value
+    kind = value if isinstance(value, type) else None
+    meant = ""
+    if isinstance(value, (str, Measure)):
+        meant = f" Did you mean lp.objective({str(value)!r})?"
+    elif kind is not None and issubclass(kind, Measure):
+        meant = f" It is a class of measures. Did you mean lp.objective({kind.name!r})?"
+    elif kind is not None and issubclass(kind, Objective):
+        meant = f" It is a class: did you mean lp.{kind.__name__}(...), or lp.objective('map')?"
+    elif hasattr(value, "sources") and hasattr(value, "names"):  # a metric
+        meant = f" It reports. Did you mean lp.objective({value.names[0]!r})?"
+    elif callable(value):
+        meant = " Call it first: did you mean lp.objective('map')?"
+    raise LambdaplugError(f"{where}expected an objective such as lp.objective('map'), got {shown(value)}.{meant}")
 
 
 def refuse_document_weights(objective: object, queries: Queries) -> None:
@@ -234,6 +257,10 @@ class Objective(Value, abc.ABC):
     counted: bool = False  # it depends on the iteration itself, besides its schedules
     summable: bool = True  # a query's gradient needs no other query, so that it can be a part of a sum
 
+    def __new__(cls: type[Own], *args: Any, **_: Any) -> Own:
+        refuse_data(args, f"{cls.__name__} is a class of objectives")
+        return object.__new__(cls)
+
     @property
     def parts(self) -> tuple["Objective", ...]:
         """The objectives that this one is made of."""
@@ -313,21 +340,24 @@ class Objective(Value, abc.ABC):
         """The weights, one per query, that the sums are still to be multiplied by; empty: none are."""
         return EMPTY if queries.query_weight is None else queries.query_weight
 
+    @by_name(1, "scores", "labels", "group", "weight", "iteration")
     def gradients(
         self,
-        scores: npt.ArrayLike,
+        *,
         labels: npt.ArrayLike,
-        group: npt.ArrayLike,
+        scores: npt.ArrayLike,
+        group: npt.ArrayLike | None = None,
+        qid: npt.ArrayLike | None = None,
         weight: npt.ArrayLike | None = None,
         iteration: int = 0,
     ) -> Gradients:
         """Gradient and hessian of every row, float32, in row order. Pure: the same arguments give the same bits.
 
-        ``group`` holds the number of documents of each query, in order. ``weight`` is one value per query (a weight of 2
+        ``group`` holds the number of documents of each query, in order, or ``qid`` one query id per row. ``weight`` is one value per query (a weight of 2
         is the query twice) or one per document (a pair's force is multiplied by both its weights). LightGBM has weights of
         rows only: those that are equal within every query are read as one per query there.
         """
-        return self.differentiate(Queries.weighted(labels, group, weight), scores, iteration)
+        return self.differentiate(Queries.weighted(labels, group, weight, qid), scores, iteration)
 
     def differentiate(
         self,

@@ -74,7 +74,7 @@ class LambdaRank(MeasureObjective):
     Examples
     --------
     >>> objective = LambdaRank("map")
-    >>> gradient, hessian = objective.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
+    >>> gradient, hessian = objective.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient
     array([ 0.25, -0.25], dtype=float32)
     """

@@ -91,7 +91,7 @@ class QueryRMSE(ListObjective):
 
     Examples
     --------
-    >>> QueryRMSE().gradients(scores=[5.0, 5.0], labels=[0, 1], group=[2])[0]
+    >>> QueryRMSE().gradients(labels=[0, 1], scores=[5.0, 5.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
@@ -128,7 +128,7 @@ class QuerySoftmax(ListObjective):
 
     Examples
     --------
-    >>> QuerySoftmax(target="share").gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])[0]
+    >>> QuerySoftmax(target="share").gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
@@ -194,7 +194,7 @@ class ListMLE(ListObjective):
 
     Examples
     --------
-    >>> ListMLE().gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])[0]
+    >>> ListMLE().gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
@@ -252,7 +252,7 @@ class Calibrated(ListObjective):
 
     Examples
     --------
-    >>> gradient, hessian = Calibrated(weight=0.5).gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
+    >>> gradient, hessian = Calibrated(weight=0.5).gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient
     array([ 0.375, -0.375], dtype=float32)
     """

@@ -8,7 +8,7 @@ from ..errors import LambdaplugError
 from ..measures import Measure
 from ..queries import Array, Labels, Queries, Task
 from ..schedules import Guard, Memory, Moment, Number, OnPlateau, check, clip, constant, is_constant
-from .base import EMPTY, Into, Objective, Ranking, Scratch, as_step, common_cutoff
+from .base import EMPTY, Into, Objective, Ranking, Scratch, as_step, common_cutoff, require_objective
 from .lambdarank import LambdaRank
 
 __all__ = ["Graded", "Mixture", "interpolate"]
@@ -56,9 +56,7 @@ class Mixture(Objective):
         if not terms:
             raise LambdaplugError("expected at least one objective.")
         for _, part in terms:
-            if not isinstance(part, Objective):
-                meant = f" Did you mean lp.objective({str(part)!r})?" if isinstance(part, (str, Measure)) else ""
-                raise LambdaplugError(f"expected an objective such as lp.objective('map'), got {part!r}.{meant}")
+            require_objective(part)
             if not part.summable:
                 raise LambdaplugError(
                     f"{part!r} looks at all queries at once, so it cannot be a part of a sum. Put the sum inside: "

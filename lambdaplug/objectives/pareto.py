@@ -10,12 +10,13 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from ..checking import integer, is_number, not_negative, positive
+from ..deprecation import by_name
 from ..errors import LambdaplugError
 from ..kernels import Team, chance_kernel, get_num_threads, run_tasks, value_kernel
 from ..measures import Measure
 from ..queries import Array, Labels, Queries, Task
 from ..schedules import Guard, Memory, Moment
-from .base import Into, MeasureObjective, Objective, Ranking, Scratch, Wanted, common_cutoff
+from .base import Into, MeasureObjective, Objective, Ranking, Scratch, Wanted, common_cutoff, require_objective
 from .mixture import Mixture
 from .smoothing import label_hash
 
@@ -93,7 +94,7 @@ class Pareto(Objective):
     Multipliers are kept for the training of one Booster; a continued training starts them anew.
 
     Weights are the same at any number of threads. On a cluster the workers add up their inner products and measures; the weights
-    are then those of one machine up to rounding. ``callback.trace`` and ``lp.record`` have them per round: ``weight 0``,
+    are then those of one machine up to rounding. ``callback.trace`` and ``lp.analysis.record`` have them per round: ``weight 0``,
     ``weight 1``, ..., and ``measure 0``, ... for chebyshev and epsilon.
 
     A part whose gradient has vanished (1e-12 of the largest norm) is left out for that round, where MGDA would give it all
@@ -138,7 +139,7 @@ class Pareto(Objective):
     >>> objective = Pareto([LambdaRank("ndcg"), LambdaRank("ndcg", labels=price)], preference=[0.7, 0.3])
     >>> objective
     Pareto([LambdaRank('ndcg'), LambdaRank('ndcg', labels=<3 values>)], preference=[0.7, 0.3])
-    >>> [round(weight, 3) for weight in objective.weights(scores=[0.3, 0.2, 0.1], labels=[0, 1, 2], group=[3])]
+    >>> [round(weight, 3) for weight in objective.weights(labels=[0, 1, 2], scores=[0.3, 0.2, 0.1], group=[3])]
     [0.418, 0.582]
     """
 
@@ -264,17 +265,20 @@ class Pareto(Objective):
             return self._parts
         return tuple(Mixture([(1.0, part)], normalize="std") for part in self._parts)
 
+    @by_name(1, "scores", "labels", "group", "weight", "iteration")
     def weights(
         self,
-        scores: ArrayLike,
+        *,
         labels: ArrayLike,
-        group: ArrayLike,
+        scores: ArrayLike,
+        group: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
         weight: ArrayLike | None = None,
         iteration: int = 0,
     ) -> list[float]:
         """The weights that ``gradients`` of the same arguments has; of sample, the shares of queries that drew each part."""
         moment = Moment(iteration)
-        self.resolved(moment).differentiate(Queries.weighted(labels, group, weight), scores, iteration)
+        self.resolved(moment).differentiate(Queries.weighted(labels, group, weight, qid), scores, iteration)
         return moment.weights[self]
 
     def answer(self, queries: Queries, values: Array, wanted: Wanted) -> tuple[Any, Any]:
@@ -428,8 +432,7 @@ def _checked_parts(parts: Sequence[Objective]) -> tuple[Objective, ...]:
     if len(own) < 2:
         raise LambdaplugError(f"Pareto: expected at least two objectives, got {len(own)}.")
     for k, part in enumerate(own):
-        if not isinstance(part, Objective):
-            raise LambdaplugError(f"Pareto: expected objectives such as lp.LambdaRank('map'), got {part!r}.")
+        require_objective(part, "Pareto: ")
         if not part.summable and not isinstance(part, Pareto):
             raise LambdaplugError(
                 f"Pareto: {part!r} learns from all queries, and cannot be a part. Put Pareto inside it."

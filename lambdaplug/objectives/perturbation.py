@@ -225,7 +225,7 @@ class FDSA(_Numerical):
 
     Examples
     --------
-    >>> FDSA("ndcg", c=0.5, normalize="none").gradients(scores=[0.2, 0.0], labels=[0, 1], group=[2])[0].round(3)
+    >>> FDSA("ndcg", c=0.5, normalize="none").gradients(labels=[0, 1], scores=[0.2, 0.0], group=[2])[0].round(3)
     array([ 0.369, -0.369], dtype=float32)
     """
 

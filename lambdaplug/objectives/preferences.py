@@ -165,7 +165,7 @@ class Preferences(Objective):
     >>> objective = Preferences([[2, 0], [2, 1], [0, 1]])
     >>> objective
     Preferences(<3 pairs>)
-    >>> objective.gradients(scores=[0.0, 0.0, 0.0], labels=[0, 0, 0], group=[3])[0].round(4)
+    >>> objective.gradients(labels=[0, 0, 0], scores=[0.0, 0.0, 0.0], group=[3])[0].round(4)
     array([ 0.    ,  0.3333, -0.3333], dtype=float32)
     """
 

@@ -1,14 +1,16 @@
 """The objective that we recommend for a measure: an ordinary composition of this package's parts."""
 
 import dataclasses
+import functools
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from ..checking import is_number, shown
+from ..checking import is_number, refuse_data, shown
 from ..costs import RankNet
 from ..errors import LambdaplugError
 from ..measures import CNDCG, MAP, MRR, NDCG, Measure, as_measure
-from .base import Objective
+from .base import Objective, require_objective
 from .lambdarank import LambdaRank
 from .mixture import Mixture
 
@@ -16,9 +18,23 @@ __all__ = ["as_objective", "objective"]
 
 # What recipes/tournament.py keeps: see recipes/guide/objectives.md.
 NOISE = 1.0
+F = TypeVar("F", bound=Callable[..., Any])
+PACKAGE = __name__.partition(".")[0]
 DISTANCE = 0.01  # the hosts' own
 
 
+def _makes(function: F) -> F:
+    """What makes objectives, and is none: say so to a booster."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        refuse_data(args, "lp.objective makes objectives")
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+@_makes
 def objective(
     measure: str | Measure, *, support: str | Measure | None = "auto", share: float | None = None, **options: Any
 ) -> Objective:
@@ -92,7 +108,8 @@ def _supports(kind: Measure) -> list[tuple[float, Measure]]:
 def as_objective(value: Any) -> Any:
     """What a ranker is to train: for a measure or its text ``lp.objective`` of it, and everything else as it is.
 
-    A word that is no measure's is the booster's own; one that cannot be, as it has a cut-off or parameters, is refused.
+    A word that is no measure's is the booster's own; one that cannot be, as it has a cut-off or parameters, is refused, and
+    so is what of lambdaplug is no objective: a class, ``lp.objective`` itself, a metric. A function of the user's own stays.
     """
     if isinstance(value, str):
         try:
@@ -101,4 +118,7 @@ def as_objective(value: Any) -> Any:
             if re.search(r"[@(]", value):
                 raise
             return value
-    return objective(value) if isinstance(value, Measure) else value
+    if isinstance(value, Measure):
+        return objective(value)
+    ours = getattr(value if isinstance(value, type) else type(value), "__module__", "").partition(".")[0] == PACKAGE
+    return require_objective(value, "objective: ") if ours or value is objective else value

@@ -131,7 +131,7 @@ class PLRank(Sampled):
     Examples
     --------
     >>> objective = PLRank("dcg", samples=4000)
-    >>> gradient, hessian = objective.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
+    >>> gradient, hessian = objective.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> bool(abs(gradient[0] - 0.25 * (1 - 1 / np.log2(3))) < 0.01)  # half of the rankings have each order
     True
     """
@@ -246,7 +246,7 @@ class StochasticRank(Sampled):
 
     Examples
     --------
-    >>> gradient, hessian = StochasticRank("ndcg").gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])
+    >>> gradient, hessian = StochasticRank("ndcg").gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient.round(4)  # of two documents the rest is known: (1 - 1/log2(3)) times the density at 0 of N(0, 2)
     array([ 0.1041, -0.1041], dtype=float32)
     """

@@ -19,8 +19,9 @@ from ..measures import Measure
 from ..queries import Array, Labels, Queries, Task, vector
 from ..rows import row_order
 from ..schedules import Moment
+from ..tables import Report
 from ..values import Value
-from .base import EMPTY, Into, Objective, Ranking, Scratch, Wanted
+from .base import EMPTY, Into, Objective, Ranking, Scratch, Wanted, require_objective
 from .lambdarank import LambdaRank
 
 __all__ = ["PositionBias", "Unbiased", "last_state"]
@@ -66,8 +67,8 @@ def _checked(values: npt.ArrayLike) -> Integers:
     return own.astype(np.int64)
 
 
-class PositionBias(Value):
-    """What a training has learned of its display positions; see :func:`lambdaplug.position_bias`.
+class PositionBias(Report, Value):
+    """What a training has learned of its display positions; see :func:`lambdaplug.analysis.position_bias`.
 
     Attributes
     ----------
@@ -93,6 +94,12 @@ class PositionBias(Value):
     def __repr__(self) -> str:
         values = np.array2string(self.propensity, precision=3, threshold=10)
         return f"PositionBias({self.method!r}, {len(self)} positions, propensity={values})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _cells(self) -> list[list[str]]:
+        return [["position", "propensity"], *([f"{k}", f"{x:.3f}"] for k, x in enumerate(self.propensity.tolist()))]
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -233,12 +240,12 @@ class Unbiased(Objective):
     normalize : bool
         With ``propensities``: divide the weights by their mean over the rows with a label above 0.
     start : PositionBias, optional
-        What an earlier training learned, ``lp.position_bias(booster)``: a training that continues that one's model
+        What an earlier training learned, ``lp.analysis.position_bias(booster)``: a training that continues that one's model
         (``init_model=``, ``xgb_model=``) goes on where it stopped. Default: begin anew, as LightGBM does.
 
     Notes
     -----
-    What is learned belongs to the training and is no part of the model; ``lp.position_bias`` reads it afterwards.
+    What is learned belongs to the training and is no part of the model; ``lp.analysis.position_bias`` reads it afterwards.
     ``gradients`` learns nothing: it returns those of a first round. On a cluster, where sums over the workers would be
     needed, it is refused.
 
@@ -255,7 +262,7 @@ class Unbiased(Objective):
     >>> objective
     Unbiased(LambdaRank('ndcg@10'), position='rows')
     >>> weighed = Unbiased(LambdaRank("map"), position=[0, 1], propensities=[1.0, 0.5])
-    >>> weighed.gradients(scores=[0.0, 0.0], labels=[0, 1], group=[2])[0]
+    >>> weighed.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
@@ -286,7 +293,7 @@ class Unbiased(Objective):
         normalize: bool = False,
         start: PositionBias | None = None,
     ) -> None:
-        if not isinstance(objective, Objective) or isinstance(objective, Unbiased):
+        if isinstance(require_objective(objective), Unbiased):
             raise LambdaplugError(f"expected an objective such as lp.LambdaRank('map'), got {objective!r}.")
         if method not in METHODS:
             raise LambdaplugError(f"method: expected 'additive' or 'pairwise', got {shown(method)}.")
@@ -306,7 +313,7 @@ class Unbiased(Objective):
             )
         if start is not None and (not isinstance(start, PositionBias) or known or start.method != method):
             raise LambdaplugError(
-                f"start: expected what the same method has learned, lp.position_bias(booster), got {shown(start)}."
+                f"start: expected what the same method has learned, lp.analysis.position_bias(booster), got {shown(start)}."
             )
         positions = position if position is None or isinstance(position, str) else Positions(position)
         self._set(objective=objective, position=positions, method=method)
@@ -349,7 +356,7 @@ class Unbiased(Objective):
             raise LambdaplugError(
                 f"{self!r}: on a cluster a worker sees its share of the rows, and what is learned of positions would be each "
                 "worker's own. Learn it on one machine, and train on the cluster with known numbers: lp.Unbiased(objective, "
-                "position='rows', propensities=lp.position_bias(booster).propensity)."
+                "position='rows', propensities=lp.analysis.position_bias(booster).propensity)."
             )
         super().check_share()
 
@@ -497,7 +504,7 @@ def _curve(propensities: tuple[float, ...] | Callable[[int], float], count: int,
 def _warn_of_a_new_beginning(trees: int) -> None:
     warnings.warn(
         f"this training continues a model of {trees} trees, and what was learned of positions beside them is no part of a "
-        "model: it begins anew. To go on, pass start=lp.position_bias(earlier_booster) to lp.Unbiased.",
+        "model: it begins anew. To go on, pass start=lp.analysis.position_bias(earlier_booster) to lp.Unbiased.",
         LambdaplugWarning,
         stacklevel=4,
     )

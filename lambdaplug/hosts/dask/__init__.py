@@ -11,7 +11,8 @@ from typing import Any
 
 from ...errors import LambdaplugError
 from ...evaluation import Metric
-from ...objectives import Objective
+from ...objectives import Objective, as_objective
+from ...objectives.base import require_objective
 from .checks import Job
 from .layout import partition_by_query
 
@@ -42,7 +43,8 @@ def train(
     data : (dX, dy, dq)
         As ``partition_by_query`` returns them; for XGBoost a DaskDMatrix or DaskQuantileDMatrix too.
     objective : Objective or str, optional
-        lambdaplug's, with ``labels=`` a Dask column where it has one; or the host's word; default what params say.
+        lambdaplug's, with ``labels=`` a Dask column where it has one; a measure's name, which means ``lp.objective(name)``; or
+        the host's word; default what params say.
     num_boost_round : int, optional
         Default the host's own.
     evals : list of (data, name)
@@ -58,12 +60,13 @@ def train(
         What else ``xgboost.dask.train`` or ``lightgbm.DaskLGBMRanker.fit`` takes.
     """
     parameters = dict(params)
-    if isinstance(parameters.get("objective"), Objective) and objective is None:
+    if objective is None and isinstance(as_objective(parameters.get("objective")), Objective):
         objective = parameters.pop("objective")
+    objective = as_objective(objective)
     if isinstance(objective, str):
         parameters["objective"], objective = objective, None
-    if objective is not None and not isinstance(objective, Objective):
-        raise LambdaplugError(f"objective: expected lambdaplug's, such as lp.LambdaRank('map'), got {objective!r}.")
+    if objective is not None:
+        require_objective(objective, "objective: ")
     for word, instead in (("obj", "objective"), ("custom_metric", "metric")):
         if word in options:
             raise LambdaplugError(f"{word}: expected {instead}= here, which takes lambdaplug's.")

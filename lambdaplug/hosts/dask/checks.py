@@ -286,6 +286,6 @@ def refuse_unfit(client: Any, callbacks: Sequence[Any] | None) -> None:
         raise LambdaplugError("an asynchronous client: training waits for its workers. Use distributed.Client().")
     if any(isinstance(one, Recorder) for one in callbacks or ()):
         raise LambdaplugError(
-            "callbacks: lp.record follows a training on one machine, and cannot be sent to workers. Leave it out; "
+            "callbacks: lp.analysis.record follows a training on one machine, and cannot be sent to workers. Leave it out; "
             "lp.metric on evaluation sets reports every round here."
         )

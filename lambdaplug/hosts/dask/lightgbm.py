@@ -155,7 +155,7 @@ class Instructions(NamedTuple):
 class WorkerRanker(LGBMRanker):
     """What trains on a worker."""
 
-    def fit(  # type: ignore[override]
+    def fit(
         self, X: Any, y: Any, *, hub: Any, training: str, instructions: Instructions, **kwargs: Any
     ) -> "WorkerRanker":
         parameters = self.get_params()
