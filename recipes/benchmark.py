@@ -378,7 +378,7 @@ def growth(size):
 
 def peak_memory(host, measure, queries, documents):
     """The peak of this process's memory while it trains, in bytes; without a measure, with stored gradients."""
-    lp.LambdaRank("ndcg").gradients([0.0, 1.0], [0, 1], [2])  # the compiler takes memory too
+    lp.LambdaRank("ndcg").gradients(labels=[0, 1], scores=[0.0, 1.0], group=[2])  # the compiler takes memory too
     objective = lp.LambdaRank(measure) if measure else stored_gradients(queries * documents)
     run = HOSTS[host](*one_feature(queries, documents))(objective)
     Path("/proc/self/clear_refs").write_text("5")  # forgets the peak that building the data set had
@@ -409,7 +409,7 @@ import numpy, numba{{}}
 start = clock()
 import lambdaplug
 imported = clock()
-lambdaplug.LambdaRank("ndcg").gradients([0.0, 1.0], [0, 1], [2])
+lambdaplug.LambdaRank("ndcg").gradients(labels=[0, 1], scores=[0.0, 1.0], group=[2])
 print(imported - start, clock() - imported)
 """
 
@@ -524,7 +524,7 @@ def tools(size):
     data = lp.data.cubic(queries, documents, features=20, noise=0.3)
     parameters = {"objective": lp.LambdaRank("ndcg"), "min_sum_hessian_in_leaf": 1e-12, "verbose": -1}
     model = lgb.train(parameters, lgb.Dataset(data.X, data.labels, group=data.group), trees)
-    report = lp.local_optimality(model, *data, "ndcg", directions, progress=False)
+    report = lp.analysis.local_optimality(model, *data, "ndcg", directions, progress=False)
     work = f"local_optimality, {len(data.labels):,} rows, {trees} trees, {directions} x {len(report.steps)} steps"
     return [*results, Result(work, "", report.seconds, 60 if directions > 100 else None, "s")]
 

@@ -78,7 +78,7 @@ def study(fit, train, test, log, rounds, built_in, ax):
     models["true labels"] = fit(inner, train.X, train.labels, train.group, rounds)
     matrix = xgb.DMatrix(test.X) if fit is fit_xgboost else test.X
     scores = {name: model.predict(matrix) for name, model in models.items()}
-    found = lp.compare(MEASURE, test.labels, test.group, scores.pop("naive"), scores, names=["naive"])
+    found = lp.compare(MEASURE, test.labels, scores.pop("naive"), scores, test.group, names=["naive"])
     print(found)
     gap = found["true labels"]
     if gap.interval[0] > 0:
@@ -87,7 +87,7 @@ def study(fit, train, test, log, rounds, built_in, ax):
         print(f"of the way from naive to true labels: {shares}")
     ax.plot(log.propensity[:10], "k--", label="truth")
     for name in ("additive", "pairwise"):
-        curve = lp.position_bias(models[name]).propensity[:10]
+        curve = lp.analysis.position_bias(models[name]).propensity[:10]
         ax.plot(curve, "o-", label=name)
         print(f"{name}: at most {np.abs(curve - log.propensity[:10]).max():.3f} from the true curve at ten positions")
     ax.set(xlabel="position", ylabel="propensity, relative to the first")

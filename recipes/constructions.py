@@ -59,7 +59,7 @@ def pairs_at_start(objective, part):
     """Acting pairs per query when nothing is learned: documents in random order."""
     try:
         scores = np.random.default_rng(0).normal(size=len(part.labels))
-        pairs = lp.analysis.effective_pairs(objective, scores, part.labels, part.group)
+        pairs = lp.analysis.effective_pairs(objective, labels=part.labels, scores=scores, group=part.group)
         return f"{sum(pairs.values())[0] / len(part.group):.1f}"
     except lp.LambdaplugError:
         return "no pairs"

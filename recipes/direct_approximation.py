@@ -77,7 +77,9 @@ def approximation_error(objective, part, rounds, step):
     for m in range(step, rounds + 1, step):
         scores = model.predict(part.X, num_iteration=m)
         truth = lp.evaluate(name, part.labels, scores, part.group, per_query=True)[name]
-        errors[m] = np.nanmean(np.abs(objective.value(scores, part.labels, part.group, per_query=True) - truth))
+        errors[m] = np.nanmean(
+            np.abs(objective.value(labels=part.labels, scores=scores, group=part.group, per_query=True) - truth)
+        )
     return pd.Series(errors)
 
 

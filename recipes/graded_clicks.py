@@ -61,7 +61,7 @@ def train(objective, part, valid, rounds, callbacks=()):
 def compare(name, part, clicks, baseline, scores):
     """By NDCG of the labels or CNDCG of the clicks; a document without a click score counts 0."""
     labels = np.nan_to_num(clicks) if name.startswith("cndcg") else part.labels
-    return lp.compare(name, labels, part.group, baseline, scores)
+    return lp.compare(name, labels, baseline, scores, part.group)
 
 
 def main():
@@ -93,7 +93,9 @@ def study(parts, rounds, weights, pareto, agreeing):
         judged,
         {"all click pairs": lp.LambdaRank("cndcg", labels=train_clicks), "restricted": restricted(judged, clicked)},
     )
-    recorder = lp.record(train_part.X, train_part.labels, train_part.group, agreement, every=max(1, rounds // 30))
+    recorder = lp.analysis.record(
+        train_part.X, train_part.labels, train_part.group, agreement, every=max(1, rounds // 30)
+    )
     models = {0.0: train(judged, train_part, valid_part, rounds, [recorder])}
     for w in tqdm(weights, desc="training", disable=None):
         objective = lp.Graded([judged, clicked], weights=[1 - w, w])

@@ -6,7 +6,7 @@
 "On the local optimality of LambdaRank" (2009). Moves all leaf values of a model along 459 random directions and measures
 again: if none improves, fewer than 1 % of directions do, with 99 % confidence. For NDCG, NDCG@10, MAP and MRR in LightGBM
 and XGBoost, with the paper's Figures 1-4; for a model trained for another measure, an early model, and random leaf
-values (Figure 6). Then lp.polish walks the leaf values of each model uphill, on its own training queries or on fresh ones.
+values (Figure 6). Then lp.analysis.polish walks the leaf values of each model uphill, on its own training queries or on fresh ones.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def with_random_leaves(model, seed=0):
 
 
 def polish(models, measures, parts, rounds, hosts):
-    """lp.polish on the training queries and on fresh ones, beside training anew; returns the traces."""
+    """lp.analysis.polish on the training queries and on fresh ones, beside training anew; returns the traces."""
     part, fresh, valid, test = parts
     # Polishing on fresh queries also means more data: trained anew on both is what to compare it with.
     both = lp.data.RankingData(*(np.concatenate(arrays) for arrays in zip(part, fresh, strict=True)))
@@ -60,7 +60,9 @@ def polish(models, measures, parts, rounds, hosts):
             model = models[host, f"for {measure}", str(measure)]
             systems = {"as trained": model}
             for name, walk in (("own", part), ("fresh", fresh)):
-                better, trace = lp.polish(model, *walk, measure, valid=valid, progress=False, return_trace=True)
+                better, trace = lp.analysis.polish(
+                    model, *walk, measure, valid=valid, progress=False, return_trace=True
+                )
                 systems[name], polished[host, str(measure), name] = better, trace
             systems["both"] = train(measure, both, rounds)
             scores = {name: predict(one, test.X) for name, one in systems.items()}
@@ -131,7 +133,7 @@ def main():
         models[host, "random leaf values", str(ndcg)] = with_random_leaves(models[host, f"for {ndcg}", str(ndcg)])
     reports = {}
     for (host, name, measure), model in tqdm(models.items(), desc="examining", disable=None):
-        report = lp.local_optimality(model, *part, measure, directions=directions, progress=False)
+        report = lp.analysis.local_optimality(model, *part, measure, directions=directions, progress=False)
         reports[host, name, measure] = report
 
     rows = len(part.labels)

@@ -56,11 +56,11 @@ def main():
     with tqdm(total=len(shares) + 1, desc="tables", disable=None) as bar:
         for share in shares:
             some = part.split(share, 1 - share)[0] if share < 1 else part
-            tables["LightGBM", len(some.group)] = lp.match_table(
+            tables["LightGBM", len(some.group)] = lp.analysis.match_table(
                 some, test, measures, "lightgbm", PARAMETERS["lightgbm"], rounds, valid, **given
             )
             bar.update()
-        tables["XGBoost", count] = lp.match_table(
+        tables["XGBoost", count] = lp.analysis.match_table(
             part, test, measures, "xgboost", PARAMETERS["xgboost"], rounds, valid, **given
         )
         bar.update()

@@ -6,7 +6,7 @@
 Starts from LightGBM's lambdarank, replaces it by its preset (the same trees, which is checked), then by true NDCG@10 and
 by MAP with the built-in's two normalisations, and arrives at lp.objective: with noise, supported by whole-list NDCG. Test
 figures of each step with paired tests against the built-in; what the gradients of the steps do to the built-in's model, by
-lp.explain_difference.
+lp.analysis.explain_difference.
 """
 
 import common
@@ -72,7 +72,7 @@ def study(name, parts, relevant, rounds, axes):
     base = scores["objective='lambdarank'"]
     rows, values = {}, {}
     for step in models:
-        found = [lp.compare(measure, test.labels, test.group, base, scores[step]) for measure in measures]
+        found = [lp.compare(measure, test.labels, base, scores[step], test.group) for measure in measures]
         values[step] = [one.mean_b for one in found]
         # Against itself there is nothing to test.
         stars = ["*" if one.wins + one.losses and one.p_t < 0.05 else " " for one in found]
@@ -87,12 +87,12 @@ def study(name, parts, relevant, rounds, axes):
     bars.set(xlabel="mean over test queries", ylabel="trained for", xlim=(0.9 * min(map(min, values.values())), None))
     bars.set_title(f"{name}: one change at a time")
     plotting.legend(bars)
-    report = lp.explain_difference(
+    report = lp.analysis.explain_difference(
         lp.presets.lightgbm(),
         lp.LambdaRank(lp.MAP(relevant=relevant)),
-        builtin.predict(part.X),
-        part.labels,
-        part.group,
+        labels=part.labels,
+        scores=builtin.predict(part.X),
+        group=part.group,
     )
     cloud.plot(report.gradient_a, report.gradient_b / report.scale, ".", markersize=2, alpha=0.4)
     cloud.set(xlabel="gradient of lp.presets.lightgbm()", ylabel="gradient of MAP, scaled")

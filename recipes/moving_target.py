@@ -60,7 +60,7 @@ def report(test, found, rates):
     """Table 2, and which of the paper's claims hold here."""
 
     def compare(k, baseline, name):
-        return lp.compare(f"ndcg@{k}", test.labels, test.group, found[baseline], found[name])
+        return lp.compare(f"ndcg@{k}", test.labels, found[baseline], found[name], test.group)
 
     rows = {}
     for name in found:
@@ -123,7 +123,7 @@ def main():
         lp.analysis.RankChanges(3),
         lp.analysis.Measured("ndcg@3"),
     ]
-    recorder = lp.record(part.X, part.labels, part.group, *diagnostics, every=max(1, rounds // 25))
+    recorder = lp.analysis.record(part.X, part.labels, part.group, *diagnostics, every=max(1, rounds // 25))
     variants = {"Baseline (Newton)": [NEWTON], "Baseline (gradient)": [GRADIENT]}
     for name, truncated in (("L + S", False), ("L + S@3", True)):
         for kind, etas in rates.items():

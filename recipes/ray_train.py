@@ -131,7 +131,7 @@ def main():
             )
             verdicts[-1] += f"scores {np.abs(np.subtract(*pair)).max():.2g}"
             if same < rounds:
-                verdicts.append(str(lp.compare("ndcg@10", test.labels, test.group, *pair)))
+                verdicts.append(str(lp.compare("ndcg@10", test.labels, *pair, test.group)))
     ray.shutdown()
     table = pd.DataFrame(rows).T
     print(table.round(4).to_string())

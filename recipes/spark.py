@@ -103,7 +103,7 @@ def main():
     same = sum(a == b for a, b in zip(one, many, strict=True))
     print(f"{same} of {rounds} trees have the splits of one machine's", end="; ")
     print(f"largest difference of two scores {np.abs(np.subtract(*scores.values())).max():.2g}")
-    print(lp.compare("ndcg@10", test.labels, test.group, *scores.values()))
+    print(lp.compare("ndcg@10", test.labels, *scores.values(), test.group))
 
     axes = plt.subplots(1, 2, figsize=(10, 4))[1]
     pd.DataFrame(table).plot.bar(ax=axes[0], rot=0, xlabel="measure", ylabel="mean over test queries", legend=False)

@@ -80,7 +80,7 @@ def main():
     scores = {name: front.choose(PRICE, {RELEVANCE: floor}).predict(test.X) for name, front in fronts.items()}
     names, (linear, mgda) = list(scores), scores.values()
     for what, measure, labels in (("relevance", RELEVANCE, test.labels), ("price", PRICE, test_price)):
-        print(f"{what}: {lp.compare(measure, labels, test.group, linear, mgda, names=names)}")
+        print(f"{what}: {lp.compare(measure, labels, linear, mgda, test.group, names=names)}")
 
 
 if __name__ == "__main__":

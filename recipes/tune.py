@@ -148,7 +148,7 @@ def main():
     }
     scores = [model.predict(test.X) for model in models.values()]
     print(f"\non {len(test.group)} test queries, default (a) and tuned (b):")
-    print(lp.compare(options.target, test.labels, test.group, *scores))
+    print(lp.compare(options.target, test.labels, *scores, test.group))
 
     axes = plt.subplots(3, 1, figsize=(8, 9))[1]
     for trial in study.trials:
