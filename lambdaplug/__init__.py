@@ -98,26 +98,26 @@ _HOMES = {
     "measures": "CNDCG DCG ERR MAP MRR NDCG RBP WTA BPref Hit MeanNDCG Pairs Precision Recall Spearman",
     "costs": "RankNet Sigmoid",
     "schedules": "cosine exponential guard join linear on_plateau step",
+    "analysis": "estimate_propensities position_bias",
     "hosts.lightgbm": "LGBMRanker",
     "hosts.xgboost": "XGBDataIter XGBRanker",
     "hosts.dask.lightgbm": "DaskLGBMRanker",
     "hosts.dask.xgboost": "DaskXGBRanker",
 }
-_MOVED = {
-    "analysis": "estimate_propensities explain_difference local_optimality match_table polish position_bias record"
-}
+_MOVED = ["explain_difference", "local_optimality", "match_table", "polish", "record"]  # to analysis, with a warning
 
 
 def __getattr__(name: str) -> Any:
     if name == "dask":
         return hosts.module(name)
-    for home, names in {**_HOMES, **_MOVED}.items():
+    if name in _MOVED:
+        warn_deprecated(f"lambdaplug.{name} is now lambdaplug.analysis.{name}.")
+        return getattr(analysis, name)
+    for home, names in _HOMES.items():
         if name in names.split():
-            if home in _MOVED:
-                warn_deprecated(f"lambdaplug.{name} is now lambdaplug.{home}.{name}.")
             return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module 'lambdaplug' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *" ".join(_HOMES.values()).split()])

@@ -87,7 +87,7 @@ def study(fit, train, test, log, rounds, built_in, ax):
         print(f"of the way from naive to true labels: {shares}")
     ax.plot(log.propensity[:10], "k--", label="truth")
     for name in ("additive", "pairwise"):
-        curve = lp.analysis.position_bias(models[name]).propensity[:10]
+        curve = lp.position_bias(models[name]).propensity[:10]
         ax.plot(curve, "o-", label=name)
         print(f"{name}: at most {np.abs(curve - log.propensity[:10]).max():.3f} from the true curve at ten positions")
     ax.set(xlabel="position", ylabel="propensity, relative to the first")

@@ -183,14 +183,14 @@ def test_the_true_curve_is_found_and_lies_in_the_intervals_as_often_as_they_say(
     inside = []
     for seed in range(60):
         log = simulated(seed)
-        curve = lp.analysis.estimate_propensities(log)
+        curve = lp.estimate_propensities(log)
         inside += ((curve.low <= log.propensity) & (log.propensity <= curve.high))[1:].tolist()
     assert 0.91 < np.mean(inside) < 0.985  # of 300; 0.95 is said
     for measured in (1.0, [1.0, 0.9, 0.5, 0.45, 0.2, 0.25, 0.1, 0.1]):
         log = simulated(0, 600, 8, sessions=20, examination=measured)
-        curve = lp.analysis.estimate_propensities(log)
+        curve = lp.estimate_propensities(log)
         assert np.abs(curve.propensity - log.propensity).max() < 0.05
-        narrower = lp.analysis.estimate_propensities(log, level=0.5)
+        narrower = lp.estimate_propensities(log, level=0.5)
         assert (narrower.high - narrower.low)[1:].max() < (curve.high - curve.low)[1:].min() * 20
         assert (narrower.high < curve.high)[1:].all()
 
@@ -203,18 +203,18 @@ def test_shuffled_results_need_no_document_twice():
     inside = []
     for seed in range(40):
         log = shuffled(seed)
-        curve = lp.analysis.estimate_propensities(log, randomized=True)
+        curve = lp.estimate_propensities(log, randomized=True)
         inside += ((curve.low <= log.propensity) & (log.propensity <= curve.high))[1:].tolist()
     assert 0.9 < np.mean(inside) < 0.99
     with pytest.raises(lp.LambdaplugError, match=r"no document was seen at two positions.*randomized=True"):
-        lp.analysis.estimate_propensities(log)
+        lp.estimate_propensities(log)
 
 
 def test_every_source_of_a_log_gives_the_same_curve():
     log = simulated(5)
-    expected = lp.analysis.estimate_propensities(log)
+    expected = lp.estimate_propensities(log)
     counted = lines(log, 6)
-    found = lp.analysis.estimate_propensities(counted, click="clicks", impressions="shown")
+    found = lp.estimate_propensities(counted, click="clicks", impressions="shown")
     np.testing.assert_allclose(found.columns, expected.columns, rtol=1e-9)
     # The same, impression by impression.
     single = {name: np.repeat(counted[name], log.sessions) for name in ("query", "document", "position")}
@@ -222,17 +222,17 @@ def test_every_source_of_a_log_gives_the_same_curve():
     single["click"] = (turn < np.repeat(log.count, log.sessions)).astype(int)
     page = np.repeat(np.arange(len(log.group)), log.group)
     single["session"] = np.repeat(page, log.sessions) * log.sessions + turn
-    assert lp.analysis.estimate_propensities(single) == found
+    assert lp.estimate_propensities(single) == found
     names = {name: name for name in ("query", "document", "position", "click", "session")}
     rows = lp.data.from_sessions(single, **names)
-    np.testing.assert_allclose(lp.analysis.estimate_propensities(rows).columns, expected.columns, rtol=1e-9)
+    np.testing.assert_allclose(lp.estimate_propensities(rows).columns, expected.columns, rtol=1e-9)
     assert pickle.loads(pickle.dumps(expected)) == expected
 
 
 def test_a_curve_trains_and_plots():
     plt = pytest.importorskip("matplotlib.pyplot")
     log = simulated(1)
-    curve = lp.analysis.estimate_propensities(log)
+    curve = lp.estimate_propensities(log)
     assert repr(curve).startswith("PropensityCurve([1. ")
     inner = lp.LambdaRank("map")
     objective, by_values = (
@@ -258,7 +258,7 @@ def test_positions_that_nothing_links_are_named():
         "query": [0] * 9,
     }
     with pytest.warns(lp.LambdaplugWarning, match=r"the positions 3, 4, 5 are not known.*to position 0"):
-        curve = lp.analysis.estimate_propensities(log, impressions="shown")
+        curve = lp.estimate_propensities(log, impressions="shown")
     # sum of c_1 = sum of c n p_1/(n + n p_1)
     np.testing.assert_allclose(curve.propensity, [1.0, 0.5])
     assert curve.low[1] < 0.5 < curve.high[1]  # one query alone: as if clicks were independent
@@ -267,12 +267,12 @@ def test_positions_that_nothing_links_are_named():
 def test_what_propensities_cannot_be_had_from():
     once = {"query": [0, 0], "document": [1, 2], "position": [0, 1], "click": [1, 0]}
     with pytest.raises(lp.LambdaplugError, match="no document was seen at two positions"):
-        lp.analysis.estimate_propensities(once)
+        lp.estimate_propensities(once)
     with pytest.raises(lp.LambdaplugError, match="too few were clicked"):
-        lp.analysis.estimate_propensities({**once, "document": [1, 1]})
+        lp.estimate_propensities({**once, "document": [1, 1]})
     with pytest.raises(lp.LambdaplugError, match="no query was seen at two positions"):
-        lp.analysis.estimate_propensities({**once, "query": [0, 1]}, randomized=True)
+        lp.estimate_propensities({**once, "query": [0, 1]}, randomized=True)
     with pytest.raises(lp.LambdaplugError, match="line 1 has 3 clicks in 2 impressions"):
-        lp.analysis.estimate_propensities({**once, "click": [1, 3], "shown": [2, 2]}, impressions="shown")
+        lp.estimate_propensities({**once, "click": [1, 3], "shown": [2, 2]}, impressions="shown")
     with pytest.raises(lp.LambdaplugError, match="level: expected a number between 0 and 1"):
-        lp.analysis.estimate_propensities(once, level=95)
+        lp.estimate_propensities(once, level=95)

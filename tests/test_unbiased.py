@@ -117,7 +117,7 @@ def test_what_is_learned_follows_the_formulas(clicks, method):
     memory, queries = {}, Queries(y, group)
     for _ in range(3):
         objective.differentiate(queries, scores, memory=memory)
-    curve = lp.analysis.position_bias(objective)
+    curve = lp.position_bias(objective)
     expected = by_hand(inner, clicks, method, regularization=0.3, scores=scores)
     np.testing.assert_allclose(curve.columns, expected, rtol=1e-5, atol=1e-6)
 
@@ -160,10 +160,10 @@ def test_a_continued_training_goes_on_where_the_first_stopped(clicks, method, tr
     rows = X if train is lightgbm else xgb.DMatrix(X)
     whole = train(objective, clicks, 6)
     first = train(objective, clicks, 3)
-    going_on = lp.Unbiased(lp.LambdaRank("ndcg"), position, method, start=lp.analysis.position_bias(first))
+    going_on = lp.Unbiased(lp.LambdaRank("ndcg"), position, method, start=lp.position_bias(first))
     second = train(going_on, clicks, 3, **{old: first})
     np.testing.assert_array_equal(second.predict(rows), whole.predict(rows))
-    assert lp.analysis.position_bias(second) == lp.analysis.position_bias(whole) != lp.analysis.position_bias(first)
+    assert lp.position_bias(second) == lp.position_bias(whole) != lp.position_bias(first)
     with pytest.warns(lp.LambdaplugWarning, match="continues a model of 3 trees"):
         train(objective, clicks, 1, **{old: first})
 
@@ -171,14 +171,14 @@ def test_a_continued_training_goes_on_where_the_first_stopped(clicks, method, tr
 def test_trainings_learn_apart_in_threads_and_again(clicks):
     position = clicks[3]
     objective = lp.Unbiased(lp.LambdaRank("ndcg"), position, "pairwise")
-    alone = [lp.analysis.position_bias(lightgbm(objective, clicks, rounds)) for rounds in (4, 6)]
+    alone = [lp.position_bias(lightgbm(objective, clicks, rounds)) for rounds in (4, 6)]
     assert alone[0] != alone[1]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         boosters = list(pool.map(lambda rounds: lightgbm(objective, clicks, rounds), (4, 6)))
-    assert [lp.analysis.position_bias(booster) for booster in boosters] == alone
+    assert [lp.position_bias(booster) for booster in boosters] == alone
     twin = pickle.loads(pickle.dumps(copy.deepcopy(objective)))
     assert twin == objective
-    assert lp.analysis.position_bias(lightgbm(twin, clicks, 4)) == lp.analysis.position_bias(twin) == alone[0]
+    assert lp.position_bias(lightgbm(twin, clicks, 4)) == lp.position_bias(twin) == alone[0]
 
 
 def test_the_number_of_threads_does_not_matter(clicks):
@@ -188,7 +188,7 @@ def test_the_number_of_threads_does_not_matter(clicks):
         memory, queries = {}, Queries(y, group)
         for _ in range(2):
             objective.differentiate(queries, np.zeros(len(y)), threads=threads, memory=memory)
-        curves.append(lp.analysis.position_bias(objective))
+        curves.append(lp.position_bias(objective))
     assert curves[0] == curves[1]
 
 
@@ -207,12 +207,10 @@ def test_both_cross_validations_know_the_positions_of_their_folds(clicks):
         rows = np.sort(train)
         sizes = lp.data.sizes_of(np.repeat(np.arange(len(group)), group)[rows])
         alone = lightgbm(lp.Unbiased(lp.LambdaRank("ndcg"), position[rows]), (X[rows], y[rows], sizes, None), 4)
-        np.testing.assert_allclose(
-            lp.analysis.position_bias(ours).bias, lp.analysis.position_bias(alone).bias, atol=0.1
-        )
+        np.testing.assert_allclose(lp.position_bias(ours).bias, lp.position_bias(alone).bias, atol=0.1)
         # LightGBM numbers positions by their first appearance.
         np.testing.assert_allclose(
-            np.sort(lp.analysis.position_bias(theirs).bias), np.sort(lp.analysis.position_bias(ours).bias), atol=1e-6
+            np.sort(lp.position_bias(theirs).bias), np.sort(lp.position_bias(ours).bias), atol=1e-6
         )
     found = xgb.cv(XGB, matrix(clicks, position), 4, nfold=3, obj=objective, custom_metric=lp.metric("ndcg"))
     assert len(found) == 4
@@ -227,21 +225,21 @@ def test_xgboost_learns_from_its_own_field_and_the_rows(clicks, method, options)
     inner = lp.LambdaRank("ndcg")
     given = xgboost(lp.Unbiased(inner, position, method, **options), clicks)
     field = xgboost(lp.Unbiased(inner, None, method, **options), clicks, position=position)
-    assert lp.analysis.position_bias(field) == lp.analysis.position_bias(given)
+    assert lp.position_bias(field) == lp.position_bias(given)
     order = np.lexsort((position, np.repeat(np.arange(len(group)), group)))
     shown = X[order], y[order], group, position[order]
-    assert lp.analysis.position_bias(
-        xgboost(lp.Unbiased(inner, "rows", method, **options), shown)
-    ) == lp.analysis.position_bias(xgboost(lp.Unbiased(inner, shown[3], method, **options), shown))
+    assert lp.position_bias(xgboost(lp.Unbiased(inner, "rows", method, **options), shown)) == lp.position_bias(
+        xgboost(lp.Unbiased(inner, shown[3], method, **options), shown)
+    )
 
 
 def test_the_rate_is_the_boosters_own(clicks):
     position = clicks[3]
     for train in (lightgbm, xgboost):
-        own = lp.analysis.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), position), clicks, 3))
-        said = lp.analysis.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), position, rate=0.15), clicks, 3))
+        own = lp.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), position), clicks, 3))
+        said = lp.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), position, rate=0.15), clicks, 3))
         np.testing.assert_allclose(own.bias, said.bias, rtol=1e-5)
-        other = lp.analysis.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), position, rate=0.5), clicks, 3))
+        other = lp.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), position, rate=0.5), clicks, 3))
         assert abs(other.bias - own.bias).max() > 0.01
 
 
@@ -249,17 +247,17 @@ def test_rankers_and_curves(clicks):
     X, y, group, position = clicks
     objective = lp.Unbiased(lp.LambdaRank("ndcg"), position, "pairwise")
     ranker = lp.LGBMRanker(objective=objective, n_estimators=3, verbose=-1).fit(X, y, group=group)
-    curve = lp.analysis.position_bias(ranker)
+    curve = lp.position_bias(ranker)
     assert len(curve) == len(curve.plus) == len(curve.minus) == len(curve.propensity) == 12
     assert curve.plus[0] == curve.minus[0] == 1.0
     assert curve.plot(truth=1 / np.arange(1, 13)) is not None
     qid = np.repeat(np.arange(len(group)), group)
     ranker = lp.XGBRanker(objective=lp.Unbiased(lp.LambdaRank("ndcg"), position), n_estimators=3).fit(X, y, qid=qid)
-    assert lp.analysis.position_bias(ranker).bias.shape == (12,)
+    assert lp.position_bias(ranker).bias.shape == (12,)
     with pytest.raises(lp.LambdaplugError, match="no position biases"):
-        lp.analysis.position_bias(lightgbm(lp.LambdaRank("ndcg"), clicks, 1))
+        lp.position_bias(lightgbm(lp.LambdaRank("ndcg"), clicks, 1))
     with pytest.raises(lp.LambdaplugError, match="expected a Booster"):
-        lp.analysis.position_bias(3)
+        lp.position_bias(3)
 
 
 INNER = lp.LambdaRank("map")
@@ -278,7 +276,7 @@ INNER = lp.LambdaRank("map")
         (lambda: lp.Unbiased(INNER, "rows", "pairwise", rate=0.1), "additive method's"),
         (lambda: lp.Unbiased(INNER, "rows", propensities=[1, 0]), "got 0.0 for position 1"),
         (lambda: lp.Unbiased(INNER, propensities=[1, 0.5]), "expected position="),
-        (lambda: lp.Unbiased(INNER, "rows", start=3), "lp.analysis.position_bias"),
+        (lambda: lp.Unbiased(INNER, "rows", start=3), "lp.position_bias"),
         (lambda: lp.Unbiased(lp.Approx("ndcg"), "rows", "pairwise"), "weigh pairs"),
         (lambda: lp.Unbiased(lp.LambdaRank("map", cost="sigmoid"), "rows", "pairwise"), "ranknet"),
     ],

@@ -120,7 +120,7 @@ def estimate_propensities(
     Returns
     -------
     PropensityCurve
-        ``propensity``, ``low`` and ``high`` by position; compare it with ``lp.analysis.position_bias(booster).propensity``, ``.plot()``
+        ``propensity``, ``low`` and ``high`` by position; compare it with ``lp.position_bias(booster).propensity``, ``.plot()``
         it, or train with it: ``lp.Unbiased(objective, position, propensities=curve)``.
 
     References

@@ -46,7 +46,7 @@ class Sessions:
     searches : array of int
         How often each query was asked: weights for ``lp.evaluate``.
     placements : Placements
-        The same counts by row and position, for ``lp.analysis.estimate_propensities``.
+        The same counts by row and position, for ``lp.estimate_propensities``.
 
     Examples
     --------

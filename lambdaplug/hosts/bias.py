@@ -52,6 +52,6 @@ def position_bias(trained: Any) -> PositionBias:
     if not states:
         raise LambdaplugError(
             "this Booster has learned no position biases: it was trained without lp.Unbiased, with known propensities, or is a "
-            "copy (saved and loaded, sliced, unpickled). Ask the objective: lp.analysis.position_bias(objective)."
+            "copy (saved and loaded, sliced, unpickled). Ask the objective: lp.position_bias(objective)."
         )
     return states[-1].curve

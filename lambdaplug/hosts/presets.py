@@ -132,7 +132,7 @@ def xgboost(
     With ``unbiased`` the place of a row in its query is where it was shown, and the cost from which t+ and t- follow is
     |dM| log(1 + exp(s_i - s_j)) for i better than j, where the paper (Hu et al. 2019) has the other sign: pairs that are
     already in order count most. ``lp.Unbiased(lp.LambdaRank("ndcg"), "rows", "pairwise")`` has the paper's.
-    ``lp.analysis.position_bias(booster)`` reads t+ and t- afterwards; a continued training begins them anew, as in XGBoost. It is
+    ``lp.position_bias(booster)`` reads t+ and t- afterwards; a continued training begins them anew, as in XGBoost. It is
     then no part of a mixture, and not for clusters.
 
     The trees are those of XGBoost 2.0 to 3.2 on CPU, where it was tried; XGBoost knows ``normalization=False`` since 2.1

@@ -240,12 +240,12 @@ class Unbiased(Objective):
     normalize : bool
         With ``propensities``: divide the weights by their mean over the rows with a label above 0.
     start : PositionBias, optional
-        What an earlier training learned, ``lp.analysis.position_bias(booster)``: a training that continues that one's model
+        What an earlier training learned, ``lp.position_bias(booster)``: a training that continues that one's model
         (``init_model=``, ``xgb_model=``) goes on where it stopped. Default: begin anew, as LightGBM does.
 
     Notes
     -----
-    What is learned belongs to the training and is no part of the model; ``lp.analysis.position_bias`` reads it afterwards.
+    What is learned belongs to the training and is no part of the model; ``lp.position_bias`` reads it afterwards.
     ``gradients`` learns nothing: it returns those of a first round. On a cluster, where sums over the workers would be
     needed, it is refused.
 
@@ -313,7 +313,7 @@ class Unbiased(Objective):
             )
         if start is not None and (not isinstance(start, PositionBias) or known or start.method != method):
             raise LambdaplugError(
-                f"start: expected what the same method has learned, lp.analysis.position_bias(booster), got {shown(start)}."
+                f"start: expected what the same method has learned, lp.position_bias(booster), got {shown(start)}."
             )
         positions = position if position is None or isinstance(position, str) else Positions(position)
         self._set(objective=objective, position=positions, method=method)
@@ -356,7 +356,7 @@ class Unbiased(Objective):
             raise LambdaplugError(
                 f"{self!r}: on a cluster a worker sees its share of the rows, and what is learned of positions would be each "
                 "worker's own. Learn it on one machine, and train on the cluster with known numbers: lp.Unbiased(objective, "
-                "position='rows', propensities=lp.analysis.position_bias(booster).propensity)."
+                "position='rows', propensities=lp.position_bias(booster).propensity)."
             )
         super().check_share()
 
@@ -504,7 +504,7 @@ def _curve(propensities: tuple[float, ...] | Callable[[int], float], count: int,
 def _warn_of_a_new_beginning(trees: int) -> None:
     warnings.warn(
         f"this training continues a model of {trees} trees, and what was learned of positions beside them is no part of a "
-        "model: it begins anew. To go on, pass start=lp.analysis.position_bias(earlier_booster) to lp.Unbiased.",
+        "model: it begins anew. To go on, pass start=lp.position_bias(earlier_booster) to lp.Unbiased.",
         LambdaplugWarning,
         stacklevel=4,
     )
