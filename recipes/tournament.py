@@ -66,6 +66,8 @@ OURS = {
 }
 ABLATIONS = {
     "no noise": functools.partial(lp.objective, noise=0.0),
+    "half the noise": functools.partial(lp.objective, noise=0.5),
+    "linear support": functools.partial(lp.objective, support="ndcg(gain='linear')"),
     "no support": functools.partial(lp.objective, support=None),
     "no normalisation": functools.partial(lp.objective, normalize="none"),
     "four samples": functools.partial(lp.objective, samples=4),
