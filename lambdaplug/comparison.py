@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .checking import integer
 from .errors import LambdaplugError
 from .evaluation import Convention, Empty, Ties, import_pandas, mean, per_query_values
-from .measures import Measure, as_measure, as_measures
+from .measures import Measure, as_measure, as_measures, with_columns
 from .queries import Array, Queries
 
 __all__ = ["Comparison", "Comparisons", "Leaderboard", "compare", "leaderboard"]
@@ -156,6 +156,7 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
     draws: int = 10_000,
     seed: int = 0,
     weight: npt.ArrayLike | None = None,
+    columns: Mapping[str, npt.ArrayLike] | None = None,
 ) -> Comparison | Comparisons:
     """System b against system a by one measure, query by query: is the difference more than chance?
 
@@ -195,6 +196,8 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
     weight : array-like, optional
         One number >= 0 per query: means are weighted; the t-test has the standard error of a weighted mean,
         sqrt(n/(n - 1) sum w^2 (d - mean)^2)/sum w, and the randomisation test turns the signs of w d.
+    columns : mapping, optional
+        As :func:`lambdaplug.evaluate`.
 
     Returns
     -------
@@ -216,7 +219,7 @@ def compare(  # type: ignore[misc]  # the overloads say what is returned, this w
       p-value   0.1835 (paired t-test), 0.5000 (randomisation)
       queries   b wins 2, ties 1, loses 0
     """
-    kind = as_measure(measure)
+    (kind,) = with_columns([as_measure(measure)], columns)
     queries = Queries(labels, group, query_weight=weight)
     own = queries.query_weight
     rules: dict[str, Any] = {"empty": empty, "ties": ties, "convention": convention}
@@ -418,6 +421,7 @@ def leaderboard(
     draws: int = 10_000,
     seed: int = 0,
     weight: npt.ArrayLike | None = None,
+    columns: Mapping[str, npt.ArrayLike] | None = None,
 ) -> Leaderboard:
     """Systems by measures, the table papers print, with the best marked and which differ significantly.
 
@@ -448,6 +452,8 @@ def leaderboard(
         Of the randomisation test.
     weight : array-like, optional
         One number >= 0 per query, as :func:`compare`.
+    columns : mapping, optional
+        As :func:`lambdaplug.evaluate`.
 
     Returns
     -------
@@ -463,7 +469,7 @@ def leaderboard(
     new  1.0000*   1.0000*
     * best of its column; † differs from old (paired t-test, Holm's correction over systems, 95 %)
     """
-    kinds = as_measures(measures)
+    kinds = with_columns(as_measures(measures), columns)
     if not systems or not kinds:
         raise LambdaplugError("leaderboard: expected at least one system and one measure.")
     if baseline is not None and baseline not in systems:
