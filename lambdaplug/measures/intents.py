@@ -23,12 +23,11 @@ import numpy.typing as npt
 from ..errors import LambdaplugError
 from ..kernels import PairDelta, inlinable
 from ..rows import levels
-from .base import Measure, Seen
-from .discounted import one
+from .base import Seen
 from .gains import Array, discounts_by, exp2, max_label_of, reciprocal_ranks
-from .tables import OWN, query_of, tabled
+from .tables import OWN, Tabled, query_of, tabled
 
-__all__ = ["ERRIA", "SLOTS", "AlphaNDCG", "Tabled", "cascade_value", "cut_only"]
+__all__ = ["ERRIA", "SLOTS", "AlphaNDCG", "cascade_value"]
 
 INTENTS, SLOTS = (
     OWN,
@@ -50,10 +49,6 @@ def cascade_value(gain: Any, discount: Any, k: int) -> float:
                     total += discount[r] * looking[intent] * table[slot + 1, row]
                     looking[intent] *= 1.0 - table[slot + 2, row]
     return total
-
-
-def cut_only(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
-    return int(query_of(gain, discount)[1])
 
 
 def _cascade_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
@@ -121,18 +116,6 @@ def _single_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float
     return _exchanged(state, one, i, j, a, (0.0, 0.0)) + _exchanged(state, other, i, j, (0.0, 0.0), b)
 
 
-class Tabled(Measure):
-    """By its own delta, whose sign says which document belongs above."""
-
-    tabled: ClassVar[bool] = True
-    by_rows: ClassVar[bool] = False
-    norm = staticmethod(one)
-    swap = staticmethod(cut_only)
-
-    def gains(self, labels: Array) -> Array:
-        return labels
-
-
 class _Cascaded(Tabled):
     """Slots by intent."""
 
@@ -186,8 +169,6 @@ class AlphaNDCG(_Cascaded):
     where J is 1 if the document at rank r serves intent m, c how many above it do, and D(r) = 1/log2(1 + r). The greedy order
     takes the document that adds most, rank by rank (the best order of all is NP-hard to find): O(k n) per query, once.
 
-    C. Clarke et al. (2008), "Novelty and diversity in information retrieval evaluation", SIGIR.
-
     Parameters
     ----------
     intents : array
@@ -198,6 +179,12 @@ class AlphaNDCG(_Cascaded):
     k : int or None, or one int per query
         The last rank that counts; None: all ranks.
 
+    References
+    ----------
+    C. Clarke et al. (2008), "Novelty and diversity in information retrieval evaluation", SIGIR.
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> measure = lp.AlphaNDCG(intents=[1, 1, 2], k=2)
     >>> lp.evaluate(measure, labels=[1, 1, 1], scores=[3, 2, 1], group=[3])
@@ -254,9 +241,6 @@ class ERRIA(_Cascaded):
 
     An intent that no document serves is not counted. J is a judgement as ERR's label: p = (2^J - 1)/2^max.
 
-    O. Chapelle, S. Ji, C. Liao, E. Velipasaoglu, L. Lai, S. Wu (2011), "Intent-based diversification of web search results",
-    Information Retrieval 14(6).
-
     Parameters
     ----------
     intents : array
@@ -267,6 +251,13 @@ class ERRIA(_Cascaded):
     max_label : float or None
         The largest judgement there can be; None: the data's. Give it where training and test data may differ in it.
 
+    References
+    ----------
+    O. Chapelle, S. Ji, C. Liao, E. Velipasaoglu, L. Lai, S. Wu (2011), "Intent-based diversification of web search results",
+    Information Retrieval 14(6).
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> measure = lp.ERRIA(intents=[1, 1, 2])
     >>> lp.evaluate(measure, labels=[1, 1, 1], scores=[3, 2, 1], group=[3])

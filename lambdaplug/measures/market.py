@@ -13,8 +13,8 @@ from ..rows import levels
 from .base import Seen
 from .discounted import Discounted
 from .gains import Array, Discount, Gain, discounts_by, exp2, gains_by, max_label_of
-from .intents import SLOTS, Tabled, cascade_value, cut_only
-from .tables import OWN, query_of, tabled
+from .intents import SLOTS, cascade_value
+from .tables import OWN, Tabled, cut_only, query_of, tabled
 
 __all__ = ["Exposure", "Revenue"]
 
@@ -54,8 +54,6 @@ class Revenue(Discounted):
     With ``cascade``, a customer who has bought looks no further: the sum's terms are times prod (1 - c) over the documents
     above. A gradient without it costs what NDCG's does; with it a pair costs O(1).
 
-    K. Järvelin, J. Kekäläinen (2002), ACM TOIS 20(4), and O. Chapelle et al. (2009), CIKM, whose gains become money.
-
     Parameters
     ----------
     price : array
@@ -72,6 +70,12 @@ class Revenue(Discounted):
     max_label : float or None
         For ``click=None``; None: the data's largest label.
 
+    References
+    ----------
+    K. Järvelin, J. Kekäläinen (2002), ACM TOIS 20(4), and O. Chapelle et al. (2009), CIKM, whose gains become money.
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> measure = lp.Revenue(price=[20, 5, 80], click=[0, 0.5], k=2, discount=[1, 0.5])
     >>> lp.evaluate(measure, labels=[1, 0, 1], scores=[3, 1, 2], group=[3])
@@ -176,8 +180,6 @@ class Exposure(Tabled):
     A group's share is that of its documents in sum_{r<=k} D(r), D(r) = 1/log2(1 + r). It knows nothing of relevance: train
     for it in ``lp.Pareto`` or ``lp.Mixture`` with an objective that does. A pair costs O(1).
 
-    A. Singh, T. Joachims (2018), "Fairness of exposure in rankings", KDD.
-
     Parameters
     ----------
     group : array
@@ -188,6 +190,12 @@ class Exposure(Tabled):
     k : int or None, or one int per query
         The last rank that is seen; None: all ranks are.
 
+    References
+    ----------
+    A. Singh, T. Joachims (2018), "Fairness of exposure in rankings", KDD.
+
+    Examples
+    --------
     >>> import lambdaplug as lp
     >>> measure = lp.Exposure(group=[1, 1, 2, 2], k=2)
     >>> lp.evaluate(measure, labels=[0, 0, 0, 0], scores=[4, 3, 2, 1], group=[4])

@@ -17,9 +17,10 @@ from ..kernels import inlinable
 from ..queries import Labels, PerQuery
 from ..rows import row_order
 from .base import Measure, Seen
+from .discounted import one
 from .gains import Array
 
-__all__ = ["DISCOUNT", "FIRST", "OWN", "Cutoffs", "query_of", "tabled"]
+__all__ = ["DISCOUNT", "FIRST", "OWN", "Cutoffs", "Tabled", "cut_only", "query_of", "tabled"]
 
 DISCOUNT, FIRST, CUTOFF, OWN = range(4)  # a measure's own rows begin at OWN
 
@@ -33,6 +34,10 @@ def query_of(gain: Any, table: Any) -> tuple[Any, int]:
     row = int(gain[0])
     first = int(table[FIRST, row])
     return table[DISCOUNT, first : first + n], min(int(table[CUTOFF, row]), n)
+
+
+def cut_only(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+    return int(query_of(gain, discount)[1])
 
 
 def tabled(measure: Measure, seen: Seen, own: Sequence[Array], grade: Array | None = None) -> Seen:
@@ -145,3 +150,15 @@ class Cutoffs(Measure):
 
     def tabulated(self, seen: Seen) -> Seen:
         return tabled(self.inner, seen, [seen.gain])._replace(grade=seen.grade)
+
+
+class Tabled(Measure):
+    """By its own delta, whose sign says which document belongs above."""
+
+    tabled: ClassVar[bool] = True
+    by_rows: ClassVar[bool] = False
+    norm = staticmethod(one)
+    swap = staticmethod(cut_only)
+
+    def gains(self, labels: Array) -> Array:
+        return labels
