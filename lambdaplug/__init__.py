@@ -95,7 +95,7 @@ __all__ = [
 # Where else a name may be found: with what it belongs to, lp.NDCG being lp.measures.NDCG; or in a module that needs a
 # package which not everybody has, and is imported when first asked for.
 _HOMES = {
-    "measures": "CNDCG DCG ERR MAP MRR NDCG RBP WTA BPref Hit MeanNDCG Pairs Precision Recall Spearman",
+    "measures": "CNDCG DCG ERR ERRIA MAP MRR NDCG RBP WTA AlphaNDCG BPref Exposure Hit MeanNDCG Pairs Precision Recall Revenue Spearman",
     "costs": "RankNet Sigmoid",
     "schedules": "cosine exponential guard join linear on_plateau step",
     "analysis": "estimate_propensities position_bias",

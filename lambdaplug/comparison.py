@@ -16,7 +16,7 @@ from .data import RankingData
 from .deprecation import warn_deprecated
 from .errors import LambdaplugError
 from .evaluation import Convention, Empty, Ties, import_pandas, mean, per_query_values
-from .measures import Measure, as_measure, as_measures
+from .measures import Measure, as_measure, as_measures, with_columns
 from .queries import Array, Queries
 from .tables import Report, Row, markdown_table, text_cells
 from .training import scores_of
@@ -188,6 +188,7 @@ def compare(
     draws: int = 10_000,
     seed: int = 0,
     weight: npt.ArrayLike | None = None,
+    columns: Mapping[str, npt.ArrayLike] | None = None,
 ) -> Comparison | Comparisons:
     """System b against system a by one measure, query by query: is the difference more than chance?
 
@@ -231,6 +232,8 @@ def compare(
     weight : array-like, optional
         One number >= 0 per query: means are weighted; the t-test has the standard error of a weighted mean,
         sqrt(n/(n - 1) sum w^2 (d - mean)^2)/sum w, and the randomisation test turns the signs of w d.
+    columns : mapping, optional
+        As :func:`lambdaplug.evaluate`.
 
     Returns
     -------
@@ -253,7 +256,7 @@ def compare(
       p-value   0.1835 (paired t-test), 0.5000 (randomisation)
       queries   b wins 2, ties 1, loses 0
     """
-    kind = as_measure(measure)
+    (kind,) = with_columns([as_measure(measure)], columns)
     queries = Queries(labels, group, qid=qid, query_weight=weight)
     own = queries.query_weight
     rules: dict[str, Any] = {"empty": empty, "ties": ties, "convention": convention}
@@ -484,6 +487,7 @@ def leaderboard(
     draws: int = 10_000,
     seed: int = 0,
     weight: npt.ArrayLike | None = None,
+    columns: Mapping[str, npt.ArrayLike] | None = None,
 ) -> Leaderboard:
     """Systems by measures, the table papers print, with the best marked and which differ significantly.
 
@@ -518,6 +522,8 @@ def leaderboard(
         Of the randomisation test.
     weight : array-like, optional
         One number >= 0 per query, as :func:`compare`.
+    columns : mapping, optional
+        As :func:`lambdaplug.evaluate`.
 
     Returns
     -------
@@ -533,7 +539,7 @@ def leaderboard(
     new  1.0000*   1.0000*
     * best of its column; † differs from old (paired t-test, Holm's correction over systems, 95 %)
     """
-    kinds = as_measures(measures)
+    kinds = with_columns(as_measures(measures), columns)
     if not systems or not kinds:
         raise LambdaplugError("leaderboard: expected at least one system and one measure.")
     if baseline is not None and baseline not in systems:

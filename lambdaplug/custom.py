@@ -13,16 +13,17 @@ import inspect
 import threading
 import types
 import weakref
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import LambdaplugError
-from .kernels import Kernels, PairDelta, change, copied, foreign, inlinable, try_compiling
-from .measures import Array, Gain, Measure, Prepared, as_measure, gains_by
+from .kernels import Kernels, PairDelta, change, copied, foreign, inlinable, keep, lines, try_compiling
+from .measures import Array, Gain, Measure, Prepared, Seen, as_measure, gains_by
+from .queries import Column, Labels, as_columns
 
 __all__ = ["Custom", "custom"]
 
@@ -43,6 +44,7 @@ class Custom(Measure):
     gain: Gain | None = None
     k: int | None = None
     normalize: bool = False
+    given: tuple[tuple[str, tuple[Labels, ...]], ...] = ()  # columns by name
 
     known: ClassVar[dict[str, "_Known"]] = {}  # of the instance
 
@@ -55,6 +57,29 @@ class Custom(Measure):
                 known[field] = _one_of_equals(function)
                 object.__setattr__(self, field, known[field].function)
         object.__setattr__(self, "known", known)
+
+    @property
+    def columns(self) -> dict[str, tuple[Labels, ...]]:
+        return dict(self.given)
+
+    def with_columns(self, columns: Mapping[str, Any]) -> "Custom":
+        return replace(self, given=_as_given({**self.columns, **columns}, self.name))
+
+    @property
+    def tabled(self) -> bool:  # type: ignore[override]  # of the instance here
+        return bool(self.given)
+
+    def at(self, role: str) -> str:
+        """The table's rows that the function of this role gets, as ``lines`` wants them; empty without columns."""
+        names = list(self.columns)
+        wanted = [name for name in inspect.signature(getattr(self, role)).parameters if name in names]
+        return " ".join(["0", *(str(1 + names.index(name)) for name in wanted)]) if names else ""
+
+    def tabulated(self, seen: Seen) -> Seen:
+        # Where the swap's change says which document belongs above, all that have a label are in pairs.
+        grade = seen.grade if self.by_rows else np.where(np.isnan(seen.grade), np.nan, np.arange(len(seen.gain)))
+        table = np.stack([np.nan_to_num(seen.gain), *seen.columns])
+        return seen._replace(gain=np.arange(len(seen.gain), dtype=np.float64), grade=grade, discount=table)
 
     def __str__(self) -> str:
         return self.name
@@ -76,11 +101,11 @@ class Custom(Measure):
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
-        return self.rows is not None and self.known["rows"].once(_row_count) == 1
+        return self.rows is not None and self.known["rows"].once(_row_count, self.at("rows")) == 1
 
     @property
     def scaled(self) -> bool:  # type: ignore[override]
-        return self.rows is not None and self.known["rows"].once(_row_count) == 3
+        return self.rows is not None and self.known["rows"].once(_row_count, self.at("rows")) == 3
 
     def fine(self, discount: Array) -> bool:  # noqa: ARG002
         return not self.symmetric  # one row is kept less its first entry, which float32 holds well enough
@@ -88,29 +113,43 @@ class Custom(Measure):
     def gains(self, labels: Array) -> Array:
         return labels if self.gain is None else gains_by(self.gain, labels, self.name)
 
+    def gains_of(self, labels: Array, columns: Sequence[Array]) -> Array:
+        if not callable(self.gain):
+            return self.gains(labels)
+        wanted = [int(at) - 1 for at in self.at("gain").split()[1:]]
+        if not wanted:
+            return self.gains(labels)
+        found = np.asarray(self.gain(labels, *(columns[at] for at in wanted)), dtype=np.float64)  # type: ignore[arg-type]
+        if found.shape != labels.shape or not np.isfinite(found).all():
+            raise LambdaplugError(f"{self!r}: gain= must give one finite number per row of the arrays that it gets.")
+        return found
+
     @property
     def value(self) -> Function:  # type: ignore[override]
-        return cast(Function, self.known["function"].once(_value_of))
+        return cast(Function, self.known["function"].once(_value_of, self.at("function")))
 
     @property
     def norm(self) -> Function:  # type: ignore[override]
-        return self.known["function"].once(_ideal_of) if self.normalize else _one
+        return self.known["function"].once(_ideal_of, self.at("function")) if self.normalize else _one
 
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         return min(k, len(gain))
 
     def swap_rows(self) -> Callable[..., int]:
-        return self.swap if self.rows is None else self.known["rows"].once(_swap_rows_of)
+        return self.swap if self.rows is None else self.known["rows"].once(_swap_rows_of, self.at("rows"))
 
     def pair_delta(self, checked: bool = False) -> PairDelta:
         if self.rows is not None:
             return super().pair_delta(checked)
         pair: PairDelta
         if self.delta is None:
-            pair = self.known["function"].once(_swapping)
+            pair = self.known["function"].once(_swapping, self.at("function"))
         else:
-            pair = self.known["delta"].once(_pair_delta, self.known.get("prepared"), checked)
+            prepared = self.at("prepared") if self.prepared is not None else ""
+            pair = self.known["delta"].once(
+                _pair_delta, self.known.get("prepared"), checked, self.at("delta"), prepared
+            )
         return pair._replace(whole=self.k is None)
 
     def raised_delta(self) -> PairDelta:
@@ -133,8 +172,8 @@ class Custom(Measure):
                 "number of them, or one that is not finite."
             ) from None
 
-    def prepare(self, labels: Array, offsets: npt.NDArray[np.int64]) -> Prepared:
-        prepared = super().prepare(labels, offsets)
+    def prepare(self, labels: Array, offsets: npt.NDArray[np.int64], columns: Sequence[Array] = ()) -> Prepared:
+        prepared = super().prepare(labels, offsets, columns)
         wrong = np.flatnonzero(~np.isfinite(prepared.norm))
         if len(wrong):
             raise LambdaplugError(f"{self!r}: the value of query {wrong[0]} in ideal order is not finite.")
@@ -151,6 +190,7 @@ def custom(
     gain: Gain | None = None,
     k: int | None = None,
     normalize: bool = False,
+    columns: Mapping[str, npt.ArrayLike] | None = None,
 ) -> Custom:
     """Your own measure, to train for, report and stop early on.
 
@@ -187,7 +227,11 @@ def custom(
     k : int or None
         A promise that nothing changes when two documents below rank k change places: they are left out.
     normalize : bool
-        Divide by the value of the ideal order (falling labels); undefined where that is not positive.
+        Divide by the value of the ideal order (falling labels, or gains); undefined where that is not positive.
+    columns : mapping or None
+        ``{"price": prices}``, one number per row. Functions get those that are their last parameters' names, in rank order:
+        ``value(labels, price)``, ``delta(labels, i, j, prepared, price)``; a ``gain`` gets those of all rows at once. They
+        follow the rows as ``labels=`` do; for other data, see ``columns=`` of ``lp.evaluate`` and ``lp.metric``.
 
     Returns
     -------
@@ -196,8 +240,9 @@ def custom(
 
     Notes
     -----
-    Documents with a higher label belong above those with a lower one; with ``gain``, those with a higher gain.
-    ``lp.verify(measure)`` finds values that fall where such a document rises.
+    With columns, what exchanging two documents changes says which belongs above, so the **sign** of ``delta`` matters: value
+    after - value before. Without columns, and with ``rows``, documents with a higher label belong above those with a
+    lower one; with ``gain``, those with a higher gain. ``lp.verify(measure)`` finds values that fall where one rises.
 
     Examples
     --------
@@ -218,15 +263,47 @@ def custom(
     [[0.0, 0.0, 5.0], [0.0, 0.0, 2.0], [5.0, 2.0, 0.0]]
     """
     given = {"value": value, "delta": delta, "prepare": prepare, "rows": rows}
-    _check(name, given)
+    _check(name, given, k)
     plain: list[Any] = [_plain(one, f"custom {name!r}: {role}") for role, one in given.items()]
     functions = dict(zip(("function", "delta", "prepared", "rows"), plain, strict=True))
-    measure = Custom(name=name, **functions, gain=gain, k=k, normalize=bool(normalize))
+    own = _as_given(columns, name)
+    measure = Custom(name=name, **functions, gain=gain, k=k, normalize=bool(normalize), given=own)
     _try(measure)
     return measure
 
 
-def _check(name: str, given: dict[str, Any]) -> None:
+def _as_given(columns: Mapping[str, Any] | None, name: str) -> tuple[tuple[str, tuple[Labels, ...]], ...]:
+    columns = {} if columns is None else columns
+    if not isinstance(columns, Mapping):
+        raise LambdaplugError(
+            f"custom {name!r}: columns: expected a mapping such as {{'price': prices}}, got {columns!r}."
+        )
+    found = tuple((str(one), as_columns(values, str(one))) for one, values in columns.items())
+    for one, several in found:
+        if len(several) > 1:
+            raise LambdaplugError(f"custom {name!r}: column {one!r}: expected one number per row, got {len(several)}.")
+    return found
+
+
+def _check_parameters(measure: Custom, role: str, count: int) -> None:
+    """Columns are the last parameters of a function, so that the others can be given by place."""
+    function = getattr(measure, role)
+    if function is None or not measure.given:
+        return
+    names = list(inspect.signature(function).parameters)
+    columns = [name in measure.columns for name in names]
+    if any(columns[:count]) or not all(columns[count:]):
+        raise LambdaplugError(
+            f"{measure!r}: {function.__name__} must have {count} parameter{'s' * (count > 1)} and then columns by their names "
+            f"({', '.join(measure.columns)}), it has ({', '.join(names)})."
+        )
+
+
+def _check(name: str, given: dict[str, Any], k: Any) -> None:
+    if np.ndim(k) > 0:
+        raise LambdaplugError(
+            f"custom {name!r}: k must be one integer for all queries; make cut-offs per query a column."
+        )
     if not isinstance(name, str) or not name or any(c.isspace() or c == ":" for c in name):
         raise LambdaplugError(f"custom: expected a name without spaces and colons, such as 'revenue@5', got {name!r}.")
     try:
@@ -251,18 +328,21 @@ def _plain(function: Any, name: str) -> Any:
 def _try(measure: Custom) -> None:
     """Call the functions as plain Python on short lists, then compile them: both fail here rather than in training."""
     function, delta, prepare = measure.function, measure.delta, measure.prepared
+    for role, others in (("function", 1), ("delta", 3 + (prepare is not None)), ("prepared", 1), ("rows", 1)):
+        _check_parameters(measure, role, others)
     for n in (1, 2, 3, 12):
         labels = np.arange(n, 0, -1) % 2.0
         labels.setflags(write=False)
-        calls: list[tuple[Function, tuple[Any, ...]]] = [(function, (labels,))]
+        calls: list[tuple[Function, tuple[Any, ...]]] = [(function, (labels, *_tried(measure, "function", n)))]
         state: tuple[Any, ...] = ()
         if prepare is not None:
-            state = (_call(measure, prepare, (labels,)),)
+            state = (_call(measure, prepare, (labels, *_tried(measure, "prepared", n))),)
         if measure.rows is not None:
             _try_rows(measure, labels)
         if delta is not None and n > 1:
             asked = n if measure.k is None else measure.k
-            calls += [(delta, (labels, i, j, *state)) for i, j in ((0, 1), (0, n - 1), (n - 2, n - 1)) if i < asked]
+            more = (*state, *_tried(measure, "delta", n))
+            calls += [(delta, (labels, i, j, *more)) for i, j in ((0, 1), (0, n - 1), (n - 2, n - 1)) if i < asked]
         for called, arguments in calls:
             result = _call(measure, called, arguments)
             if not isinstance(result, (int, float, np.number, np.bool_)):
@@ -270,15 +350,31 @@ def _try(measure: Custom) -> None:
                     f"{measure!r}: {called.__name__} must return a number, it returned {result!r} for labels {labels}."
                 )
     what = f"custom {measure.name!r}"
-    try_compiling(function, 0, what, number=True)
+    count = {role: len(_tried(measure, role, 1)) for role in ("function", "rows", "prepared", "delta")}
+    try_compiling(function, 0, what, columns=count["function"], number=True)
     if measure.rows is not None:
-        try_compiling(measure.rows, 0, what)
+        try_compiling(measure.rows, 0, what, columns=count["rows"])
     if delta is not None:
-        try_compiling(delta, 2, what, None if prepare is None else try_compiling(prepare, 0, what), number=True)
+        found = None if prepare is None else try_compiling(prepare, 0, what, columns=count["prepared"])
+        try_compiling(delta, 2, what, found, columns=count["delta"], number=True)
+
+
+def _tried(measure: Custom, role: str, n: int) -> list[Array]:
+    """So many values of each column that the function of this role gets; 1 where they are in a cluster."""
+    if getattr(measure, role) is None:
+        return []
+    sources = [one for several in measure.columns.values() for one in several]
+    found = []
+    for at in measure.at(role).split()[1:]:
+        source = sources[int(at) - 1]
+        values = np.ones(n) if isinstance(source, Column) or not len(source) else np.resize(source.values, n)
+        values.setflags(write=False)
+        found.append(values)
+    return found
 
 
 def _try_rows(measure: Custom, labels: npt.NDArray[Any]) -> None:
-    found = _call(measure, cast(Function, measure.rows), (labels,))
+    found = _call(measure, cast(Function, measure.rows), (labels, *_tried(measure, "rows", len(labels))))
     rows = found if isinstance(found, tuple) else (found,)
     if (found is rows and len(rows) not in (2, 3)) or not all(
         isinstance(row, np.ndarray) and row.shape == labels.shape for row in rows
@@ -311,33 +407,51 @@ def _callable(known: "_Known", checked: bool) -> Function:
     return foreign(known.function, checked)
 
 
-def _value_of(known: "_Known") -> Function:
+@inlinable
+def _ranked(gain: Any, table: Any) -> Any:
+    """The table's columns, in rank order."""
+    block = np.empty((len(table), len(gain)))
+    for row in range(len(table)):
+        for r in range(len(gain)):
+            block[row, r] = table[row, int(gain[r])]
+    return block
+
+
+def _value_of(known: "_Known", at: str) -> Function:
     call = known.once(_callable, True)
 
     def value(gain: Any, discount: Any, k: int) -> float:
         return 1.0 * call(gain) if len(gain) > 0 else 0.0
 
-    return value
+    def tabled_value(gain: Any, table: Any, k: int) -> float:
+        if len(gain) == 0:
+            return 0.0
+        block = _ranked(gain, table)
+        found: float = 1.0 * call(*lines(block, at))
+        keep(block)
+        return found
+
+    return tabled_value if at else value
 
 
 def _one(gain: Any, discount: Any, k: int) -> float:
     return 1.0
 
 
-def _ideal_of(known: "_Known") -> Function:
-    call = known.once(_callable, True)
+def _ideal_of(known: "_Known", at: str) -> Function:
+    measured = inlinable(known.once(_value_of, at))
 
     def norm(gain: Any, discount: Any, k: int) -> float:
-        ideal = 1.0 * call(gain) if len(gain) > 0 else 0.0
+        ideal: float = measured(gain, discount, k)
         return 0.0 if ideal <= 0.0 else 1.0 / ideal if np.isfinite(ideal) else np.nan
 
     return norm
 
 
-def _row_count(known: "_Known") -> int:
+def _row_count(known: "_Known", at: str) -> int:
     """How many arrays a user's ``rows`` returns."""
     with np.errstate(all="ignore"):
-        found = known.function(np.ones(1))  # as it was tried before
+        found = known.function(*[np.ones(1)] * max(1, len(at.split())))  # as it was tried before
     return len(found) if isinstance(found, tuple) else 1
 
 
@@ -351,37 +465,57 @@ def _take_row(given: Any, less: float, to: Any) -> None:
             raise ArithmeticError
 
 
-def _swap_rows_of(known: "_Known") -> Callable[..., int]:
+@inlinable
+def _take_one(given: Any, upper: Any, lower: Any, scale: Any) -> None:
+    # Only differences matter: without their common part they are no larger than what they differ by.
+    less = given[0] if len(given) > 0 else 0.0
+    _take_row(given, less, upper)
+    _take_row(given, less, lower)
+
+
+@inlinable
+def _take_two(given: Any, upper: Any, lower: Any, scale: Any) -> None:
+    _take_row(given[0], 0.0, upper)
+    _take_row(given[1], 0.0, lower)
+
+
+@inlinable
+def _take_three(given: Any, upper: Any, lower: Any, scale: Any) -> None:
+    _take_row(given[0], 0.0, upper)
+    _take_row(given[1], 0.0, lower)
+    _take_row(given[2], 0.0, scale)
+    for r in range(len(scale)):
+        scale[r] = abs(scale[r])  # as a delta's, its sign does not matter
+
+
+def _swap_rows_of(known: "_Known", at: str) -> Callable[..., int]:
     """A user's ``rows`` as the ``swap`` of a measure."""
-    call, count = known.once(_callable, True), known.once(_row_count)
+    call, count = known.once(_callable, True), known.once(_row_count, at)
+    take = {1: _take_one, 2: _take_two, 3: _take_three}[count]
 
-    def one_row(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
-        given = call(gain)
-        # Only differences matter: without their common part they are no larger than what they differ by.
-        less = given[0] if len(given) > 0 else 0.0
-        _take_row(given, less, upper)
-        _take_row(given, less, lower)
+    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        take(call(gain), upper, lower, scale)
         return min(k, len(gain))
 
-    def several_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
-        given = call(gain)
-        _take_row(given[0], 0.0, upper)
-        _take_row(given[1], 0.0, lower)
-        if count == 3:  # known when it is compiled: a third row need not exist
-            _take_row(given[2], 0.0, scale)
-            for r in range(len(scale)):
-                scale[r] = abs(scale[r])  # as a delta's, its sign does not matter
+    def tabled_swap(gain: Any, table: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+        block = _ranked(gain, table)
+        take(call(*lines(block, at)), upper, lower, scale)
+        for r in range(len(gain)):
+            gain[r] = block[0, r]
+        keep(block)
         return min(k, len(gain))
 
-    return one_row if count == 1 else several_rows
+    return tabled_swap if at else swap
 
 
 def _begin_nothing(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> float:
     return 0.0
 
 
-def _pair_delta(known: "_Known", prepare: "_Known | None", checked: bool) -> PairDelta:
+def _pair_delta(known: "_Known", prepare: "_Known | None", checked: bool, at: str, prepared_at: str) -> PairDelta:
     changed = known.once(_callable, checked)
+    if at:
+        return _tabled_delta(changed, None if prepare is None else prepare.once(_callable, True), at, prepared_at)
     if prepare is None:
 
         def pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
@@ -399,8 +533,30 @@ def _pair_delta(known: "_Known", prepare: "_Known | None", checked: bool) -> Pai
     return PairDelta(begin, prepared_pair)
 
 
-def _swapping(known: "_Known") -> PairDelta:
-    """The delta by doing it: exchange the two labels, measure, put them back."""
+def _tabled_delta(changed: Function, prepared: Function | None, at: str, prepared_at: str) -> PairDelta:
+    """With columns."""
+
+    def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+        return (_ranked(frozen[0], frozen[1]),)
+
+    def pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
+        own = lines(state[0], at)
+        return 1.0 * changed(*(own[0], i, j, *own[1:]))
+
+    def prepared_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+        block = _ranked(frozen[0], frozen[1])
+        return block, prepared(*lines(block, prepared_at))  # type: ignore[misc]
+
+    def prepared_pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
+        own = lines(state[0], at)
+        return 1.0 * changed(*(own[0], i, j, state[1], *own[1:]))
+
+    functions = (begin, pair) if prepared is None else (prepared_begin, prepared_pair)
+    return PairDelta(*functions, signed=True, tabled=True)
+
+
+def _swapping(known: "_Known", at: str) -> PairDelta:
+    """The delta by doing it: exchange the two documents, measure, put them back."""
     call = known.once(_callable, True)
 
     def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
@@ -412,6 +568,19 @@ def _swapping(known: "_Known") -> PairDelta:
         ranked[i], ranked[j] = ranked[j], ranked[i]
         return change(after, state)
 
+    def tabled_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+        block = _ranked(frozen[0], frozen[1])
+        return block, 1.0 * call(*lines(block, at))
+
+    def tabled_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+        block, before = state
+        _exchange(block, i, j)
+        after = 1.0 * call(*lines(block, at))
+        _exchange(block, i, j)
+        return change(after, before)
+
+    if at:
+        return PairDelta(tabled_begin, tabled_delta, costly=True, signed=True, tabled=True)
     return PairDelta(begin, delta, costly=True)
 
 
@@ -427,6 +596,12 @@ def _raised(known: "_Known", pair: PairDelta) -> PairDelta:
         return change(upper[i], upper[j]) if scale[i] < 0.0 else delta(ranked, frozen, inner, i, j)
 
     return pair._replace(begin=raised_begin, delta=raised_delta)
+
+
+@inlinable
+def _exchange(block: Any, i: int, j: int) -> None:
+    for row in range(len(block)):
+        block[row, i], block[row, j] = block[row, j], block[row, i]
 
 
 # --- equal functions ---------------------------------------------------------------------------------------------

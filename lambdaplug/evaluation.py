@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .checking import import_pandas, shown
 from .errors import LambdaplugError
 from .kernels import expected_kernel, get_num_threads, run_tasks, tied_value_kernel, value_kernel
-from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered
+from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered, with_columns
 from .queries import Array, Labels, Queries, Task, as_labels, vector
 from .rows import one_a_query
 from .training import read
@@ -47,6 +47,7 @@ def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this 
     convention: Convention | None = None,
     frame: bool = False,
     weight: npt.ArrayLike | None = None,
+    columns: Mapping[str, npt.ArrayLike] | None = None,
 ) -> Any:
     """The mean over queries of each measure, by its text; with ``per_query`` one value per query.
 
@@ -77,6 +78,9 @@ def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this 
         Return a pandas DataFrame, one row per query, one column per measure.
     weight : array-like, optional
         One number >= 0 per query, such as how often it is asked: the weighted mean, sum w value / sum w.
+    columns : mapping, optional
+        By name one value per row, in place of the measures' own columns, such as ``{"price": prices}`` for ``lp.Revenue``, and
+        ``{"k": cutoffs}`` of cut-offs per query: where a measure was made with those of other rows.
 
     Returns
     -------
@@ -90,7 +94,7 @@ def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this 
     >>> evaluate("mrr", labels=[0, 1, 0], scores=[5, 5, 1], qid=["a", "a", "a"], ties="expected")
     {'mrr': 0.75}
     """
-    kinds = as_measures(measures)
+    kinds = with_columns(as_measures(measures), columns)
     if weight is not None and (per_query or frame):
         raise LambdaplugError("weight: it enters means, and there are none with per_query= or frame=: leave it out.")
     queries = Queries(labels, group, qid=qid, query_weight=weight)
@@ -180,6 +184,10 @@ def per_query_values(
     tied = {}
     if ties != "stable":
         for kind in measures:
+            if kind.tabled:
+                raise LambdaplugError(
+                    f"ties: {kind} has no gain by which equal scores could stand: expected ties='stable', got {ties!r}."
+                )
             tied[kind] = expected_kernel(_expectation(kind)) if ties == "expected" else tied_value_kernel(kind.value)
 
     def work(next_task: Callable[[], Task | None]) -> None:
@@ -208,13 +216,13 @@ def _prepare(measures: Sequence[Measure], queries: Queries, labels: Labels | Non
 
     def work(next_kind: Callable[[], Measure | None]) -> None:
         while (kind := next_kind()) is not None:
-            made[kind] = kind.prepare(queries.labels_of(labels), queries.offsets)
+            made[kind] = kind.prepared_for(queries, labels)
 
     run_tasks(work, [kind for kind in dict.fromkeys(measures) if (kind, labels, False) not in queries], threads)
     return [
         queries.memo(
             (kind, labels, False),
-            lambda kind=kind: made.get(kind) or kind.prepare(queries.labels_of(labels), queries.offsets),  # type: ignore[misc]
+            lambda kind=kind: made.get(kind) or kind.prepared_for(queries, labels),  # type: ignore[misc]
         )
         for kind in measures
     ]
@@ -243,8 +251,9 @@ class Metric:
         labels: npt.ArrayLike | None = None,
         ties: Ties = "stable",
         weight: bool = False,
+        columns: Mapping[str, npt.ArrayLike] | None = None,
     ) -> None:
-        kinds = as_measures(measures)
+        kinds = with_columns(as_measures(measures), columns)
         if not isinstance(weight, bool):
             raise LambdaplugError(
                 "metric: weight: expected True, for the weights of the queries in the data set that is evaluated, or False, got "
@@ -284,8 +293,11 @@ class Metric:
 
     @property
     def sources(self) -> tuple[Labels, ...]:
-        """Every label source besides the data set's own labels."""
-        return tuple(dict.fromkeys(part.labels for part in self.parts if part.labels is not None))
+        """Every label source besides the data set's own labels, and every column."""
+        found = [part.labels for part in self.parts if part.labels is not None]
+        return tuple(
+            dict.fromkeys([*found, *(one for part in self.parts for kind in part.kinds for one in kind.sources)])
+        )
 
     @property
     def names(self) -> list[str]:
@@ -341,6 +353,7 @@ def metric(
     labels: npt.ArrayLike | None = None,
     ties: Ties = "stable",
     weight: bool = False,
+    columns: Mapping[str, npt.ArrayLike] | None = None,
 ) -> Metric:
     """Measures for ``feval=`` (LightGBM), ``custom_metric=`` (XGBoost) and ``eval_metric=`` (the rankers).
 
@@ -360,6 +373,8 @@ def metric(
     weight : bool
         Weigh queries by the query weights of the data set that is evaluated (in LightGBM the weights of rows, equal within a
         query), where it has any. Default: the plain mean over queries.
+    columns : mapping, optional
+        By name one value per row of the evaluated data set, in place of the measures' own columns: ``{"price": prices}``.
 
     Returns
     -------
@@ -379,4 +394,4 @@ def metric(
     >>> metric("ndcg@10", "map")
     metric('ndcg@10', 'map')
     """
-    return Metric(measures, empty, labels, ties, weight)
+    return Metric(measures, empty, labels, ties, weight, columns)

@@ -12,16 +12,19 @@ import numpy.typing as npt
 from .errors import LambdaplugError
 from .grouping import Array, group_sizes, vector
 from .kernels import Team, count_kernel, rank_kernel, run_tasks, top_kernel
-from .rows import MANY_ROWS, levels, row_order
+from .rows import MANY_ROWS, levels, one_a_query, row_order
 from .values import Value
 
 __all__ = [
     "Array",
     "Column",
     "Labels",
+    "PerQuery",
     "Queries",
     "Task",
+    "as_columns",
     "as_labels",
+    "check_column",
     "group_sizes",
     "refuse_score",
     "vector",
@@ -53,13 +56,14 @@ class Labels(Value):
 
     values: Array
     digest: bytes
+    what: str  # it is called in errors
 
-    def __init__(self, values: npt.ArrayLike) -> None:
-        own = vector(values, "labels=").copy()
+    def __init__(self, values: npt.ArrayLike, what: str = "labels=") -> None:
+        own = vector(values, what).copy()
         if np.isinf(own).any():
-            raise LambdaplugError("labels=: expected finite numbers (or NaN for no label), got an infinite one.")
+            raise LambdaplugError(f"{what}: expected finite numbers (or NaN for no label), got an infinite one.")
         own.setflags(write=False)
-        self._set(values=own, digest=hashlib.blake2b(own.tobytes(), digest_size=16).digest())
+        self._set(values=own, digest=hashlib.blake2b(own.tobytes(), digest_size=16).digest(), what=what)
 
     def _content(self) -> tuple[Any, ...]:
         return (self.digest,)
@@ -68,7 +72,7 @@ class Labels(Value):
         return len(self.values)
 
     def __reduce__(self) -> Any:
-        return Labels, (self.values,)
+        return type(self), (self.values, self.what)
 
     def __repr__(self) -> str:
         return f"<{len(self)} values>"
@@ -76,12 +80,31 @@ class Labels(Value):
     def of(self, queries: "Queries") -> Array:
         """The values of these rows."""
         if len(self) != queries.total_rows:
+            own = "columns=" if self.what.startswith("column") else "labels"
             raise LambdaplugError(
-                f"labels=: expected one value per row of the data set ({queries.total_rows}), got {len(self)}. "
+                f"{self.what}: expected one value per row of the data set ({queries.total_rows}), got {len(self)}. "
                 "They follow the rows into LightGBM's subsets and folds; a slice of an XGBoost DMatrix does not say "
-                "which rows it holds, so give its objective labels of its own."
+                f"which rows it holds, so give its objective {own} of its own, and so a metric of other data."
             )
         return self.values if queries.rows is None else self.values[queries.rows]
+
+
+class PerQuery(Labels):
+    """One value per query, or per row and equal within every query."""
+
+    def of(self, queries: "Queries") -> Array:
+        """The values of these rows."""
+        if len(self) == len(queries) and queries.rows is None:
+            return np.repeat(self.values, queries.sizes)
+        if len(self) == queries.total_rows:
+            found = super().of(queries)
+            if one_a_query(found, queries.sizes) is not None:
+                return found
+        raise LambdaplugError(
+            f"{self.what}: expected one value per query ({len(queries)}), or one per row of the data set "
+            f"({queries.total_rows}) that is equal within every query, got {len(self)} values. Only those of rows follow "
+            "into LightGBM's subsets and folds: np.repeat(values, group)."
+        )
 
 
 class Column(Labels):
@@ -89,20 +112,20 @@ class Column(Labels):
 
     collection: Any  # Dask's; None after a pickle: the rows are not here
 
-    def __init__(self, collection: Any, name: str | None = None) -> None:
+    def __init__(self, collection: Any, name: str | None = None, what: str = "labels=") -> None:
         if name is None:
             key = collection.__dask_keys__()
             while isinstance(key, list):
                 key = key[0]
             name = str(key[0])
-        self._set(collection=collection, values=np.empty(0), digest=name.encode())
+        self._set(collection=collection, values=np.empty(0), digest=name.encode(), what=what)
 
     @property
     def name(self) -> str:
         return self.digest.decode()
 
     def __reduce__(self) -> Any:
-        return Column, (None, self.name)
+        return Column, (None, self.name, self.what)
 
     def __repr__(self) -> str:
         return "<a Dask column>"
@@ -110,9 +133,9 @@ class Column(Labels):
     def of(self, queries: "Queries") -> Array:
         if len(queries.labels) and self.name not in queries.columns:
             raise LambdaplugError(
-                "labels=: a Dask column, and these rows came without it. Its partitions must have the rows of the data "
+                f"{self.what}: a Dask column, and these rows came without it. Its partitions must have the rows of the data "
                 "set's, and the training must be lp.dask.train, lp.DaskLGBMRanker or lp.DaskXGBRanker; on one machine "
-                "pass labels=column.compute()."
+                "pass column.compute()."
             )
         return queries.columns.get(self.name, self.values)
 
@@ -122,6 +145,32 @@ def as_labels(values: Any) -> Labels | None:
     if values is None or isinstance(values, Labels):
         return values
     return Column(values) if hasattr(values, "__dask_graph__") else Labels(values)
+
+
+def as_columns(values: Any, name: str) -> tuple[Labels, ...]:
+    """A column of documents, or several side by side: an array of one or two dimensions, or a Dask collection."""
+    what = f"column {name!r}"
+    if isinstance(values, tuple) and values and all(isinstance(one, Labels) for one in values):
+        return values
+    if getattr(values, "ndim", 1) == 2 and values.shape[1] > 1:
+        several = values if isinstance(values, np.ndarray) or hasattr(values, "__dask_graph__") else np.asarray(values)
+        return tuple(one for m in range(values.shape[1]) for one in as_columns(several[:, m], name))
+    if hasattr(values, "__dask_graph__"):
+        return (Column(values, what=what),)
+    if values is None or isinstance(values, (str, bytes)):
+        raise LambdaplugError(f"{what}: expected one number per row of the data set, got {values!r}.")
+    found = Labels(values, what)
+    check_column(found.values, what)
+    return (found,)
+
+
+def check_column(values: Array, what: str) -> None:
+    missing = np.isnan(values)
+    if missing.any():
+        raise LambdaplugError(
+            f"{what}: expected a number for every row, row {int(np.argmax(missing))} is NaN or masked. Fill it with what a "
+            "document without one counts as, or drop the row."
+        )
 
 
 class Queries:

@@ -5,7 +5,7 @@ and its fast gradients, which rest on what its flags promise, against exact ones
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from .errors import LambdaplugError
 from .kernels import value_kernel
 from .measures import CNDCG, Array, Measure, Prepared, as_measure, query_deltas
 from .objectives import LambdaRank
-from .queries import Queries
+from .queries import Column, PerQuery, Queries
 from .rows import row_order
 from .tables import Report
 
@@ -40,8 +40,8 @@ class Counterexample(NamedTuple):
     labels: list[float]
     i: int
     j: int
-    expected: float  # |value after - value before|
-    got: float  # |delta|
+    expected: float  # |value after - value before|, with columns its sign, too
+    got: float  # |delta|, or the delta
 
     def __str__(self) -> str:
         labels = ", ".join(f"{label:g}" for label in self.labels)
@@ -101,7 +101,8 @@ def verify(
         So many lists have 0 to 8 documents; a few more have up to 33, and with a cut-off k up to k + 4 (for k to 200). They
         come with many ties and in growing length, so the counter-example reported first is a short one.
     labels : sequence, optional
-        The label values to draw from; default 0, 1, 2, 3, 4, or what the measure takes.
+        The label values to draw from; default 0, 1, 2, 3, 4, or what the measure takes. Columns are drawn from the
+        measure's own.
     seed : int
         Of the lists.
 
@@ -127,7 +128,8 @@ def verify(
     sizes = np.array([len(labels) for labels in drawn])
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     ranked = np.concatenate([*drawn, np.empty(0)])
-    prepared = kind.prepare(ranked, offsets)
+    kind = _with_drawn_columns(kind, sizes, np.random.default_rng(seed + 2))
+    prepared = kind.prepared_for(Queries(ranked, sizes))
 
     query, i, j = _all_pairs(sizes)
     if kind.reach is not None:
@@ -148,7 +150,8 @@ def verify(
             )
     with np.errstate(invalid="ignore"):
         change = (after - before[query]) * prepared.norm[query]
-    expected = np.where(prepared.norm[query] == 0.0, 0.0, np.abs(change))
+    signed = kind.pair_delta().signed
+    expected = np.where(prepared.norm[query] == 0.0, 0.0, change if signed else np.abs(change))
     if getattr(kind, "gains_only", False):
         expected = np.where(change > 0.0, expected, 0.0)
     deltas = [query_deltas(kind, prepared, offsets, q) for q in range(len(sizes))]
@@ -163,7 +166,7 @@ def verify(
     wrong = np.flatnonzero(difference > allowed[query])
     # The pair's force works towards the higher grade above.
     towards = np.sign(prepared.grade[offsets[query] + j] - prepared.grade[offsets[query] + i])
-    against = np.flatnonzero((got > 0.0) & (towards * change < -allowed[query]))
+    against = np.flatnonzero((got > 0.0) & (towards * change < -allowed[query]) & (not signed))
     first = None
     if len(wrong) or len(against):
         p = int((*wrong, *against)[0])
@@ -176,6 +179,21 @@ def verify(
     return Verification(str(kind), ok, len(query), int(sizes[-1]), worst, first, _note(kind), backwards, flag)
 
 
+def _with_drawn_columns(kind: Measure, sizes: npt.NDArray[np.int64], rng: np.random.Generator) -> Measure:
+    """The measure with columns for lists of these sizes: rows of its own, drawn together; cut-offs per query likewise."""
+    drawn: dict[str, Any] = {}
+    for name, several in kind.columns.items():
+        if any(isinstance(one, Column) or not len(one) for one in several):
+            raise LambdaplugError(f"verify: the column {name!r} has no rows here: expected an array to draw from.")
+    length = min((len(one) for several in kind.columns.values() for one in several), default=0)
+    rows = rng.integers(0, length, int(sizes.sum())) if length else np.empty(0, np.int64)
+    for name, several in kind.columns.items():
+        drawn[name] = np.stack([one.values[rows] for one in several], axis=1)
+    if isinstance(k := getattr(kind, "k", None), PerQuery):
+        drawn["k"] = rng.choice(k.values, len(sizes))
+    return kind.with_columns(drawn) if drawn else kind
+
+
 def _wrong_flag(kind: Measure, drawn: list[Array], rng: np.random.Generator) -> str:
     """What the measure's class promises and does not hold; a measure without swap rows promises nothing."""
     if not kind.by_rows:
@@ -186,15 +204,16 @@ def _wrong_flag(kind: Measure, drawn: list[Array], rng: np.random.Generator) -> 
     sizes = np.array([*map(len, drawn), len(deep)])
     labels = np.concatenate([ranked, deep])
     holed = np.where(rng.random(len(labels)) < MISSING, np.nan, labels)
+    kind = _with_drawn_columns(kind, sizes, rng)
     return _unlabelled(kind, holed, sizes) or _slow(kind, labels, sizes)
 
 
 def _unlabelled(kind: Measure, holed: Array, sizes: npt.NDArray[np.int64]) -> str:
     """``unlabelled`` must be NaN if and only if the functions tell a document without a label from one with gain 0."""
-    if isinstance(kind, Custom):  # its functions are the user's: they are never shown a NaN
+    if isinstance(kind, Custom) or kind.tabled:  # its functions are never shown a NaN
         return ""
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    prepared, missing = kind.prepare(holed, offsets), np.isnan(holed)
+    prepared, missing = kind.prepare(holed, offsets, [one.values for one in kind.sources]), np.isnan(holed)
     known, none = (_values(kind, prepared, np.where(missing, gain, prepared.gain), offsets) for gain in (np.nan, 0.0))
     if np.isnan(kind.unlabelled):
         wrong = ~np.isfinite(known) & np.isfinite(none)
@@ -250,7 +269,7 @@ def _note(measure: Measure) -> str:
 
 
 def _label_values(measure: Measure) -> Array:
-    gain, top = getattr(measure, "gain", None), getattr(measure, "max_label", None)
+    gain, top = getattr(measure, "gain", getattr(measure, "click", None)), getattr(measure, "max_label", None)
     if isinstance(measure, CNDCG):
         return np.arange(5) / 4.0
     return np.arange(len(gain) if isinstance(gain, tuple) else 5 if top is None else int(top) + 1, dtype=np.float64)

@@ -1,13 +1,19 @@
 """A measure of your own, trained for: what a shop earns in its first five slots.
 
     python recipes/own_measure.py                      # generated shop
-    python recipes/own_measure.py --data file.npz      # your own: arrays X, y (revenue per row), qid, split (0, 1, 2)
+    python recipes/own_measure.py --data file.npz      # yours: arrays X, y (chance to sell), price, qid, split (0, 1, 2)
 
-A label is what the shop earns when the product is bought. A customer looks at five slots with falling attention and
-spends no more than a budget, so no sum of gains and discounts is this measure: it is the ten lines below. Models are
-trained for NDCG, for NDCG@5 and for the revenue itself, and measured by both; the revenue's swap delta is proved before it
-is used, and timed against brute-force swaps. Last, what it costs to be no built-in measure: NDCG and NDCG@5 once more, as
-measures of one's own, by rows=, by delta= and by delta= and prepare=, beside other built-in ones.
+A label is the chance that a customer who sees the product buys it; the price is a column of its own. The customer looks at
+five slots with falling attention and spends no more than a budget, so no sum of gains and discounts is this measure: it is
+the ten lines below. Models are trained for NDCG of what a product earns (price x chance), for its NDCG@5 and for the
+revenue itself, and measured by both; the revenue's swap delta is proved before it is used, and timed against brute-force swaps.
+
+Trained for as it stands, the revenue earns less than NDCG: it knows the first five slots only, and a list that has
+reached the budget has no force at all, so that most pairs of products teach nothing. Deltas of orders near the present one
+(``noise=``) give them a force, and half of the same measure without the budget, lp.Revenue, keeps one where the budget is
+reached. Normalising queries (lp.objective) or NDCG as a support earned less: what counts is money, not shares of an ideal.
+Last, what it costs to be no built-in measure: NDCG and NDCG@5 once more, as measures of one's own, by rows=, by delta= and
+by delta= and prepare=, beside other built-in ones.
 """
 
 import dataclasses
@@ -29,25 +35,25 @@ ATTENTION = np.array([1.0, 0.7, 0.5, 0.35, 0.25])
 BUDGET = 25.0
 
 
-def earned(labels):
+def earned(labels, price):
     """What the five slots would earn without a budget."""
     total = 0.0
     for slot in range(min(5, len(labels))):
-        total += ATTENTION[slot] * labels[slot]
+        total += ATTENTION[slot] * labels[slot] * price[slot]
     return total
 
 
-def revenue(labels):
+def revenue(labels, price):
     total = 0.0
     for slot in range(min(5, len(labels))):
-        total += ATTENTION[slot] * labels[slot]
+        total += ATTENTION[slot] * labels[slot] * price[slot]
     return min(total, BUDGET)
 
 
-def revenue_delta(labels, i, j, total):
+def revenue_delta(labels, i, j, total, price):
     """What exchanging positions i < j changes: i gives its attention to j's product."""
     lost = ATTENTION[i] - (ATTENTION[j] if j < 5 else 0.0) if i < 5 else 0.0
-    return min(total + lost * (labels[j] - labels[i]), BUDGET) - min(total, BUDGET)
+    return min(total + lost * (labels[j] * price[j] - labels[i] * price[i]), BUDGET) - min(total, BUDGET)
 
 
 DISCOUNTS = 1.0 / np.log2(np.arange(2, 1002))
@@ -73,19 +79,23 @@ def prepared_delta(gains, i, j, discounts):
     return (gains[i] - gains[j]) * (discounts[i] - discounts[j])
 
 
-REVENUE = lp.custom("revenue@5", revenue, delta=revenue_delta, prepare=earned, k=5)
 NDCG, NDCG_5 = lp.NDCG(gain="linear"), lp.NDCG(k=5, gain="linear")
 
 
 def generated(queries):
-    """A shop: grades as judged results have them, prices that depend on two features, revenue = price x chance to sell."""
+    """A shop: grades as judged results have them give the chance to sell, and two features the price."""
     data = lp.data.cubic(queries, documents=30, noise=0.3)
-    price = 20.0 * np.exp(0.8 * data.X[:, 0] + 0.3 * data.X[:, 1])
-    chance = np.array([0.01, 0.05, 0.15, 0.35, 0.6])[data.labels.astype(int)]
-    return dataclasses.replace(data, labels=(price * chance).astype(np.float32)).split(0.5, 0.25, 0.25)
+    chance = np.array([0.01, 0.05, 0.15, 0.35, 0.6], dtype=np.float32)[data.labels.astype(int)]
+    parts = dataclasses.replace(data, labels=chance).split(0.5, 0.25, 0.25)
+    return parts, [20.0 * np.exp(0.8 * part.X[:, 0] + 0.3 * part.X[:, 1]) for part in parts]
 
 
-def train(objective, part, valid, rounds):
+def loaded(path):
+    file = np.load(path)
+    return common.load(path), [file["price"][file["split"] == number] for number in range(3)]
+
+
+def train(objective, metric, part, valid, rounds):
     data = lgb.Dataset(part.X, part.labels, group=part.group)
     parameters = {"objective": objective, "learning_rate": 0.1, "metric": "None", "min_sum_hessian_in_leaf": 1e-12}
     return lgb.train(
@@ -93,9 +103,25 @@ def train(objective, part, valid, rounds):
         data,
         rounds,
         valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
-        feval=lp.metric(objective.measure),
+        feval=metric,
         callbacks=[lgb.early_stopping(30, verbose=False)],
     )
+
+
+def contest(measure, part, price, valid, valid_price):
+    """By name: an objective, and the metric on validation data that stops it."""
+    worth, valid_worth = part.labels * price, valid.labels * valid_price
+    earning = lp.metric(measure, columns={"price": valid_price})
+    # The same without the budget, as a built-in measure: it goes on where the budget is reached.
+    endless = lp.Revenue(price=price, click=float, k=5, discount=ATTENTION)
+    both = lp.LambdaRank(measure, noise=1.0), lp.LambdaRank(endless, noise=1.0)
+    return {
+        "NDCG": (lp.LambdaRank(NDCG, labels=worth), lp.metric(NDCG, labels=valid_worth)),
+        "NDCG@5": (lp.LambdaRank(NDCG_5, labels=worth), lp.metric(NDCG_5, labels=valid_worth)),
+        "revenue": (lp.LambdaRank(measure), earning),
+        "revenue, noise=1": (both[0], earning),
+        "revenue, noise=1, and without a budget": (lp.Mixture([(0.5, one) for one in both]), earning),
+    }
 
 
 def milliseconds(measures, part, rounds=6):
@@ -150,40 +176,48 @@ def main():
     )
     options = parser.parse_args()
     rounds = 15 if options.quick else options.rounds
-    part, valid, test = (
-        common.load(options.data) if options.data else generated(160 if options.quick else options.queries)
+    (part, valid, test), (price, valid_price, test_price) = (
+        loaded(options.data) if options.data else generated(160 if options.quick else options.queries)
     )
 
-    print(lp.verify(REVENUE, labels=[0.0, 1.0, 5.0, 12.5, 30.0, 80.0]))
-    contest = {"NDCG": NDCG, "NDCG@5": NDCG_5, "revenue": REVENUE}
-    found, curves = {}, {}
-    for name, measure in tqdm(contest.items(), desc="training", disable=None):
-        model = train(lp.LambdaRank(measure), part, valid, rounds)
+    measure = lp.custom("revenue@5", revenue, delta=revenue_delta, prepare=earned, k=5, columns={"price": price})
+    print(lp.verify(measure, labels=[0.0, 0.01, 0.05, 0.2, 0.6]))
+    found, curves, worth = {}, {}, test.labels * test_price
+    for name, (objective, metric) in tqdm(
+        contest(measure, part, price, valid, valid_price).items(), desc="training", disable=None
+    ):
+        model = train(objective, metric, part, valid, rounds)
+
+        def money(scores, **how):
+            own = {"price": test_price}
+            return lp.evaluate(measure, test.labels, scores, test.group, columns=own, **how)[str(measure)]
+
         scores = model.predict(test.X)
-        found[name] = lp.evaluate([NDCG_5, REVENUE], test.labels, scores, test.group, empty=0, per_query=True)
+        goods = lp.evaluate(NDCG_5, worth, scores, test.group, empty=0, per_query=True)[str(NDCG_5)]
+        found[name] = {"NDCG@5, points": 100 * goods, "revenue per query": money(scores, empty=0, per_query=True)}
         curves[name] = [
-            lp.evaluate(REVENUE, test.labels, model.predict(test.X, num_iteration=n), test.group)[str(REVENUE)]
+            money(model.predict(test.X, num_iteration=n))
             for n in range(1, model.best_iteration + 1, max(1, model.best_iteration // 20))
         ]
 
     rows = {}
     for name, values in found.items():
-        cells = []
-        for measure, unit in ((NDCG_5, 100), (REVENUE, 1)):
-            mine, baseline = unit * values[str(measure)], unit * found["NDCG"][str(measure)]
-            low, high = stats.ttest_1samp(mine - baseline, 0.0).confidence_interval(0.95)
-            cells += [f"{mine.mean():.2f}", "" if name == "NDCG" else f"{low:+.2f} to {high:+.2f}"]
+        cells = {}
+        for number, (what, mine) in enumerate(values.items()):
+            low, high = stats.ttest_1samp(mine - found["NDCG"][what], 0.0).confidence_interval(0.95)
+            against = "" if name == "NDCG" else f"{low:+.2f} to {high:+.2f}"
+            cells |= {what: f"{mine.mean():.2f}", "against NDCG (95 %)" + " " * number: against}
         rows[f"trained for {name}"] = cells
-    columns = ["NDCG@5, points", "against NDCG (95 %)", "revenue per query", "against NDCG (95 %) "]
     print(f"{len(part.group)} / {len(valid.group)} / {len(test.group)} queries; test queries:")
-    print(pd.DataFrame(rows, index=columns).T.to_string())
-    gain = found["revenue"][str(REVENUE)] - found["NDCG"][str(REVENUE)]
-    significant = stats.ttest_1samp(gain, 0.0).pvalue < 0.05
-    words = "earns more" if gain.mean() > 0 else "earns less"
-    print(
-        f"Trained for revenue it {words}{'' if significant else ', but not significantly'}: {gain.mean():+.2f} per query."
-    )
-    timed = milliseconds([REVENUE, lp.custom("revenue@5-swapped", revenue), NDCG_5], part)
+    print(pd.DataFrame(rows).T.to_string())
+    for name, values in found.items():
+        gain = values["revenue per query"] - found["NDCG"]["revenue per query"]
+        if name.startswith("revenue"):
+            words = "earns more" if gain.mean() > 0 else "earns less"
+            sure = "" if stats.ttest_1samp(gain, 0.0).pvalue < 0.05 else ", but not significantly"
+            print(f"Trained for {name} it {words}{sure}: {gain.mean():+.2f} per query.")
+    swapped = lp.custom("revenue@5-swapped", revenue, columns={"price": price})
+    timed = milliseconds([measure, swapped, NDCG_5], part)
     print("One gradient: {:.1f} ms by its delta, {:.1f} ms by swaps; NDCG@5 {:.1f} ms.".format(*timed))
     compare_with_the_built_in(*((40, ["ndcg@5"]) if options.quick else (2000, ["ndcg", "ndcg@5"])))
 

@@ -315,20 +315,39 @@ def bounded(clicks):
     return lp.Pareto([lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels=clicks)], "epsilon", bounds=[0.9])
 
 
+def first_two(labels, price):
+    return labels[0] * price[0] + (0.5 * labels[1] * price[1] if len(labels) > 1 else 0.0)
+
+
+def earned(clicks):
+    return lp.Revenue(price=clicks, click=[0, 0.1, 0.2, 0.4, 0.8], k=5, cascade=True)
+
+
+def earning(clicks):
+    own = lp.custom("mine", first_two, k=2, columns={"price": clicks})
+    return lp.Mixture([(1.0, lp.LambdaRank("ndcg")), (1.0, lp.LambdaRank(earned(clicks))), (1.0, lp.LambdaRank(own))])
+
+
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize(
     "make",
-    [lambda _: lp.LambdaRank("map"), graded, moving, watching, tossing, descending, bounded],
-    ids=["plain", "graded", "scheduled", "watching", "tossing", "mgda", "epsilon"],
+    [lambda _: lp.LambdaRank("map"), graded, moving, watching, tossing, descending, bounded, earning],
+    ids=["plain", "graded", "scheduled", "watching", "tossing", "mgda", "epsilon", "columns"],
 )
 def test_the_model_is_the_one_of_one_machine(client, spread, host, make):
     dX, dy, dq, dclicks, _ = spread
     evals = [((dX + 0 if make is watching else dX, dy, dq), "train")]  # what LightGBM trains on is not watched
-    options = {"num_boost_round": 8, "evals": evals, "metric": lp.metric("ndcg@10"), "host": host}
+    metric = lp.metric("ndcg@10") + lp.metric(earned(dclicks)) if make is earning else lp.metric("ndcg@10")
+    options = {"num_boost_round": 8, "evals": evals, "metric": metric, "host": host}
     trained = lp.dask.train(client, PARAMETERS[host], (dX, dy, dq), objective=make(dclicks), **options)
     alone = DATA.train(host, make(DATA.clicks))
     assert splits(trained["booster"])[0] == splits(alone)[0]
     np.testing.assert_allclose(DATA.predict(trained["booster"]), DATA.predict(alone), rtol=1e-3, atol=1e-4)
+    if make is earning:
+        (name, expected), *_ = lp.evaluate(
+            earned(DATA.clicks), DATA.labels, DATA.predict(trained["booster"]), DATA.group
+        ).items()
+        assert trained["history"]["train"][name][-1] == pytest.approx(expected, abs=1e-6)
     if make is watching:  # the weight did move
         assert splits(alone)[0] != splits(DATA.train(host, lp.LambdaRank("ndcg")))[0]
 

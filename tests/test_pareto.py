@@ -283,6 +283,29 @@ def test_a_front_measures_what_it_trained_and_goes_on_where_it_stopped(host, par
     assert len(list(tmp_path.iterdir())) == 4
 
 
+def test_fronts_of_several_processes_are_those_of_one(tmp_path):
+    options = {"params": {**LGB, "num_threads": 1}, "rounds": 3, "progress": False}
+    alone = lp.front(pareto, [0.1, 0.5, 0.9], TRAIN, VALID, MEASURES, **options)
+    lp.front(pareto, [0.5], TRAIN, VALID, MEASURES, folder=tmp_path, **options)
+    found = lp.front(pareto, [0.1, 0.5, 0.9], TRAIN, VALID, MEASURES, folder=tmp_path, jobs=2, **options)
+    np.testing.assert_array_equal(found.per_query, alone.per_query)
+    assert len(list(tmp_path.iterdir())) == 3
+    with pytest.raises(lp.LambdaplugError, match="cannot be pickled"):
+        lp.front(lambda w: lp.Mixture([(lambda _: w, A)]), [1.0], TRAIN, VALID, MEASURES, jobs=2, **options)
+
+
+@pytest.mark.parametrize("normalize", ["norm", "std"])
+def test_a_pareto_is_the_weighted_sum_of_its_parts(normalize):
+    parts = [lp.LambdaRank("ndcg"), lp.LambdaRank("map", step="gradient")]
+    pareto = lp.Pareto(parts, normalize=normalize)
+    scores = np.random.default_rng(1).normal(size=len(TRAIN.labels))
+    weights = pareto.weights(scores, TRAIN.labels, TRAIN.group)
+    own = [lp.Mixture([(1.0, part)], normalize="std") for part in parts] if normalize == "std" else parts
+    found = [part.gradients(scores, TRAIN.labels, TRAIN.group) for part in own]
+    for k, sums in enumerate(pareto.gradients(scores, TRAIN.labels, TRAIN.group)):
+        np.testing.assert_allclose(sums, sum(w * one[k] for w, one in zip(weights, found, strict=True)), rtol=1e-5)
+
+
 def a_front(values, queries=2):
     per_query = np.repeat(np.asarray(values, dtype=float)[..., None], queries, axis=2)
     count = len(per_query)

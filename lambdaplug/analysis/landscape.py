@@ -121,7 +121,7 @@ class Landscape:
         self.queries = queries
         self.measure = as_measure(measure)
         self.threads = get_num_threads(threads)
-        self._prepared = self.measure.prepare(queries.labels, queries.offsets)
+        self._prepared = self.measure.prepared_for(queries)
         self._defined = self._prepared.norm != 0.0
         if not self._defined.any():
             raise LambdaplugError(

@@ -1,9 +1,13 @@
 """What one goal costs in another: the same training for a row of preferences, and the front of what it reaches."""
 
+import concurrent.futures
+import contextlib
 import hashlib
 import importlib
+import multiprocessing
 import os
 import pickle
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,10 +219,11 @@ def front(
     rounds: int = 100,
     *,
     folder: str | os.PathLike[str] | None = None,
+    jobs: int = 1,
     level: float = 0.95,
     progress: bool = True,
 ) -> Front:
-    """Train for each of a row of preferences, one by one: what does a point of one measure cost in another?
+    """Train for each of a row of preferences: what does a point of one measure cost in another?
 
     Parameters
     ----------
@@ -240,6 +245,10 @@ def front(
     folder : path, optional
         Where each model is saved as soon as it is trained. A second call with the same data, objectives, parameters and
         rounds loads what is there, and trains the rest.
+    jobs : int
+        How many models are trained at a time, each in a process of its own that gets the data once. Give each its share of
+        the cores (``num_threads`` or ``nthread`` in ``params``). The processes import the script anew: what it does stands
+        under ``if __name__ == "__main__":``, and functions of your own in a module. The models are the same.
     level : float
         Of the confidence intervals over queries.
     progress : bool
@@ -275,18 +284,24 @@ def front(
     if not 0.0 < level < 1.0:
         raise LambdaplugError(f"level: expected a number between 0 and 1, such as 0.95; got {level!r}.")
     integer(rounds, "rounds")
+    integer(jobs, "jobs")
     metric, row, own = _metric(measures), tuple(preferences), dict(params or {})
     objectives = _objectives(make_objective, row)
     X_valid, labels_valid, group_valid = valid
     queries = Queries(labels_valid, group_valid)
     boosters, values = [], []
-    with progress_bar(len(row), "front", progress) as tick:
+    with contextlib.ExitStack() as stack:
+        tick = stack.enter_context(progress_bar(len(row), "front", progress))
+        if jobs > 1:
+            folder = stack.enter_context(tempfile.TemporaryDirectory()) if folder is None else folder
+        given = tuple(train), tuple(valid), host, own, rounds, folder
+        if jobs > 1:
+            _train_apart(objectives, given, jobs, tick)
         for objective in objectives:
-            watched = tuple(valid) if objective.watchers else None
-            booster = _trained(objective, tuple(train), watched, host, own, rounds, folder)
+            booster = _trained(objective, *given)
             values.append(_measured(metric, queries, raw_scores(booster, X_valid)))
             boosters.append(booster)
-            tick(1)
+            tick(int(jobs == 1))
     return Front(tuple(metric.names), row, tuple(boosters), np.array(values), level)
 
 
@@ -297,6 +312,29 @@ def _objectives(make_objective: Callable[[Any], Objective], preferences: tuple[A
     for preference, objective in zip(preferences, found, strict=True):
         require_objective(objective, f"front: make_objective({preference!r}): ")
     return found
+
+
+def _train_apart(objectives: list[Objective], given: tuple[Any, ...], jobs: int, tick: Callable[[int], Any]) -> None:
+    """Train in processes of their own, which save what they have trained."""
+    host, folder = given[2], given[-1]
+    for objective in objectives:
+        _path(folder, FITS[host][2], (objective, *given[:-1]))  # says what cannot be sent
+    context = multiprocessing.get_context("spawn")  # after a fork, OpenMP hangs
+    with concurrent.futures.ProcessPoolExecutor(jobs, context, _receive, (given,)) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(_train_one, objective) for objective in objectives]):
+            done.result()
+            tick(1)
+
+
+_GIVEN: list[Any] = []  # in such a process: what all its trainings share
+
+
+def _receive(given: tuple[Any, ...]) -> None:
+    _GIVEN.extend(given)
+
+
+def _train_one(objective: Objective) -> None:
+    _trained(objective, *_GIVEN)
 
 
 def _trained(
@@ -310,6 +348,7 @@ def _trained(
 ) -> Any:
     """The Booster; with a folder the one that is there, or saved there."""
     fit, load, ending = FITS[host]
+    valid = valid if objective.watchers else None
     if folder is None:
         return fit(objective, train, valid, params, rounds)
     path = _path(folder, ending, (objective, train, valid, host, params, rounds))
@@ -350,8 +389,8 @@ def _path(folder: str | os.PathLike[str], ending: str, made_of: tuple[Any, ...])
         content = pickle.dumps((__version__, made_of))
     except Exception as error:  # whatever a user's own class raises
         raise LambdaplugError(
-            f"folder: a model is known again by its objective, data and parameters, and one of them cannot be pickled "
-            f"({error}). Use functions of a module in place of lambdas, or leave out folder=."
+            f"folder, jobs: a model is known again by its objective, data and parameters, and one of them cannot be pickled "
+            f"({error}). Use functions of a module in place of lambdas, or leave out folder= and jobs=."
         ) from None
     Path(folder).mkdir(parents=True, exist_ok=True)
     return Path(folder) / (hashlib.blake2b(content, digest_size=16).hexdigest() + ending)

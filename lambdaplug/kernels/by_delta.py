@@ -55,7 +55,7 @@ from .rows import (
 )
 from .weighing import Pair, Weighed, log_scale, nearness, weigh
 
-__all__ = ["PairDelta", "by_delta_kernel", "delta_kernel"]
+__all__ = ["PairDelta", "by_delta_kernel", "delta_kernel", "frozen_view"]
 
 SIZES = COLUMN_BLOCK + 2 * PADDING  # what the pairs of a row with a block weigh, and padding; whole cache lines
 FOUR_SIZES = 4 * SIZES
@@ -69,13 +69,47 @@ class PairDelta(NamedTuple):
 
     ``begin(ranked, frozen, upper, lower, scale)`` is called once per query and returns whatever ``delta`` wants to know;
     ``delta(ranked, frozen, state, i, j)`` once per pair. Both get the gains in rank order twice: as a scratch array,
-    and as one that cannot be written to.
+    and as one that cannot be written to; ``tabled``: the second with the measure's table, as a tuple of two.
     """
 
     begin: Callable[..., Any]
     delta: Callable[..., float]
     costly: bool = False  # worth a branch to leave out pairs that have no order
     whole: bool = False  # there is no cut
+    signed: bool = False  # value after - value before, which says which document belongs above; not their grades
+    tabled: bool = False
+    packed: bool = False  # delta takes unsigned ranks as well, and its loop becomes packed instructions
+
+
+@inlinable
+def natural(rank: Any) -> Any:
+    return np.int64(rank & NATURAL)
+
+
+@inlinable
+def unsigned(rank: Any) -> Any:
+    return rank
+
+
+@inlinable
+def frozen_gains(frozen: Any, low: int, n: int) -> Any:
+    return line(frozen, GAIN, low, n)
+
+
+@inlinable
+def frozen_and_table(frozen: Any, low: int, n: int) -> Any:
+    rows, table = frozen
+    return line(rows, GAIN, low, n), borrowed(table)
+
+
+def frozen_view(pair: PairDelta) -> Callable[..., Any]:
+    """What of the argument ``frozen`` of a kernel its pair's functions get, as a function of it and the query's place."""
+    return frozen_and_table if pair.tabled else frozen_gains
+
+
+@reducible
+def kept(signed: bool, change: float) -> float:
+    return change if signed else abs(change)
 
 
 @reducible
@@ -106,7 +140,8 @@ def by_delta_kernel(
     """
     begin = inlinable(pair.begin)
     delta = inlinable(pair.delta)
-    costly, whole = pair.costly, pair.whole
+    costly, whole, signed = pair.costly, pair.whole, pair.signed
+    view, rank_of = frozen_view(pair), unsigned if pair.packed else natural
     cost32 = inlinable(cost)
 
     def kernel(pull: Any, norm: Any, lists: Any, tables: Any, frozen: Any, sums: Any) -> int:
@@ -123,7 +158,7 @@ def by_delta_kernel(
             cut = n if whole else tables.marks[CUT, query - first]
             least = np.float32(pull.floor / norm[query])
             end = n if least > zero else cut
-            ranked, still = line(rows, GAIN, low, n), line(frozen, GAIN, low, n)
+            ranked, still = line(rows, GAIN, low, n), view(frozen, low, n)
             place, grade = line(rows, PLACE, low, n), line(rows, GRADE, low, n)
             weight, tier, chosen = line(rows, WEIGHT, low, n), line(rows, TIER, low, n), line(rows, CHOSEN, low, n)
             powers, grade32 = line(fast, EXP, padded, width), line(fast, GRADE32, padded, width)
@@ -176,7 +211,7 @@ def by_delta_kernel(
                                 sizes[OF_2 + to] = zero
                                 sizes[OF_3 + to] = zero
                         for u in range(np.uint64(since - column), np.uint64(until - column if known > 0 else 0)):
-                            j = np.int64((origin + u) & NATURAL)
+                            j = rank_of(origin + u)
                             change_0 = change_1 = change_2 = change_3 = 0.0
                             if not costly or grade_0 > grade[j] or grade_0 < grade[j]:
                                 change_0 = delta(ranked, still, state, j if whole else row, row if whole else j)
@@ -186,29 +221,29 @@ def by_delta_kernel(
                                 change_2 = delta(ranked, still, state, j if whole else row_2, row_2 if whole else j)
                             if not costly or grade_3 > grade[j] or grade_3 < grade[j]:
                                 change_3 = delta(ranked, still, state, j if whole else row_3, row_3 if whole else j)
-                            sizes[u] = abs(change_0)
-                            sizes[OF_1 + u] = abs(change_1)
-                            sizes[OF_2 + u] = abs(change_2)
-                            sizes[OF_3 + u] = abs(change_3)
+                            sizes[u] = kept(signed, change_0)
+                            sizes[OF_1 + u] = kept(signed, change_1)
+                            sizes[OF_2 + u] = kept(signed, change_2)
+                            sizes[OF_3 + u] = kept(signed, change_3)
                         if column <= row < stop:  # the four among themselves; as a loop, a tenth of the whole time
                             own, inside = np.uint64(row - column), beyond - row
                             if inside > 1 and known > 0:
-                                size_01 = abs(delta(ranked, still, state, row, row + 1))
+                                size_01 = kept(signed, delta(ranked, still, state, row, row + 1))
                                 sizes[OF_1 + own if whole else own + ONE] = size_01
                             if inside > 2 and known > 0:
-                                size_02 = abs(delta(ranked, still, state, row, row + 2))
+                                size_02 = kept(signed, delta(ranked, still, state, row, row + 2))
                                 sizes[OF_2 + own if whole else own + TWO] = size_02
                             if inside > 2 and known > 1:
-                                size_12 = abs(delta(ranked, still, state, row + 1, row + 2))
+                                size_12 = kept(signed, delta(ranked, still, state, row + 1, row + 2))
                                 sizes[OF_2 + own + ONE if whole else OF_1 + own + TWO] = size_12
                             if inside > 3 and known > 0:
-                                size_03 = abs(delta(ranked, still, state, row, row + 3))
+                                size_03 = kept(signed, delta(ranked, still, state, row, row + 3))
                                 sizes[OF_3 + own if whole else own + THREE] = size_03
                             if inside > 3 and known > 1:
-                                size_13 = abs(delta(ranked, still, state, row + 1, row + 3))
+                                size_13 = kept(signed, delta(ranked, still, state, row + 1, row + 3))
                                 sizes[OF_3 + own + ONE if whole else OF_1 + own + THREE] = size_13
                             if inside > 3 and known > 2:
-                                size_23 = abs(delta(ranked, still, state, row + 2, row + 3))
+                                size_23 = kept(signed, delta(ranked, still, state, row + 2, row + 3))
                                 sizes[OF_3 + own + TWO if whole else OF_2 + own + THREE] = size_23
                         if not whole:
                             for x in range(max(0, known), beyond - row):  # below the cut
@@ -220,7 +255,7 @@ def by_delta_kernel(
                                 mine = Weighed(weight[x], tier[x], place[x], 0.0, chosen[x])
                                 for r in range(np.uint64(since), np.uint64(until)):
                                     u = np.uint64((x - row) * SIZES) + r - origin
-                                    size = least if sizes[u] < least else sizes[u]
+                                    size = least if sizes[u] < least and not signed else sizes[u]
                                     theirs = Weighed(weight[r], tier[r], place[r], 0.0, chosen[r])
                                     sizes[u] = weigh(how, size, grade[x] > grade[r], mine, theirs, apart)
                         sum_0 = sum_1 = sum_2 = sum_3 = bend_0 = bend_1 = bend_2 = bend_3 = force = zero
@@ -233,6 +268,10 @@ def by_delta_kernel(
                             size_1 = sizes[OF_1 + u] if better_1 or own_1 < grade_j else zero
                             size_2 = sizes[OF_2 + u] if better_2 or own_2 < grade_j else zero
                             size_3 = sizes[OF_3 + u] if better_3 or own_3 < grade_j else zero
+                            if signed:  # of a whole list, the row's document is the lower one
+                                better_0, better_1 = (size_0 > zero) == whole, (size_1 > zero) == whole
+                                better_2, better_3 = (size_2 > zero) == whole, (size_3 > zero) == whole
+                                size_0, size_1, size_2, size_3 = abs(size_0), abs(size_1), abs(size_2), abs(size_3)
                             if shifted:  # with the parameter, the product of two totals could overflow
                                 raised_j = shift32 * e_j
                                 forth_0 = back_0 = cost32(*aimed(better_0, raised_0, e_0, raised_j, e_j))
@@ -303,13 +342,14 @@ def delta_kernel(pair: PairDelta) -> Callable[..., None]:
     """``kernel(rows, frozen, cut, out)``: the n x n deltas of one query, before its norm; zero below the diagonal."""
     begin = inlinable(pair.begin)
     delta = inlinable(pair.delta)
+    view, signed = frozen_view(pair), pair.signed
 
     def kernel(rows: Any, frozen: Any, cut: int, out: Any) -> None:
         n = rows.shape[1]
-        ranked, still = rows[GAIN, :n], frozen[GAIN, :n]
+        ranked, still = line(rows, GAIN, 0, n), view(frozen, 0, n)
         state = begin(ranked, still, rows[UPPER, :n], rows[LOWER, :n], rows[SCALE, :n])
         for i in range(cut):
             for j in range(i + 1, n):
-                out[i, j] = abs(delta(ranked, still, state, i, j))
+                out[i, j] = kept(signed, delta(ranked, still, state, i, j))
 
     return compile_kernel(kernel)

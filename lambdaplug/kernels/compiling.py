@@ -35,6 +35,7 @@ __all__ = [
     "inlinable",
     "keep",
     "line",
+    "lines",
     "load",
     "local_float32",
     "located",
@@ -132,15 +133,15 @@ def copied(function: F) -> F:
 
 
 def try_compiling(
-    function: Callable[..., Any], ranks: int, what: str, state: Any = None, *, number: bool = False
+    function: Callable[..., Any], ranks: int, what: str, state: Any = None, *, columns: int = 0, number: bool = False
 ) -> Any:
-    """Compile a function of labels that cannot be written to, so many ranks and perhaps a state, or say in one line why not.
+    """Compile a function of labels that cannot be written to, so many ranks, perhaps a state and columns, or say why not.
 
     Returns Numba's type of its result, which may be the state of another function, or must be a number's.
     """
     _require_compiler()
     labels = types.Array(types.float64, 1, "C", readonly=True)
-    signature = (labels, *[types.intp] * ranks, *([] if state is None else [state]))
+    signature = (labels, *[types.intp] * ranks, *([] if state is None else [state]), *[labels] * columns)
     try:
         compiled = njit(error_model="numpy")(function)
         compiled.get_call_template(signature, {})  # as a kernel calls it: arguments left out have their defaults
@@ -317,6 +318,33 @@ def located(_typing_context: Any, offsets: Any, first: Any, query: Any) -> Any: 
         return context.make_tuple(builder, signature.return_type, found)
 
     return types.UniTuple(types.intp, 3)(offsets, types.intp, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def lines(_typing_context: Any, table: Any, at: Any) -> Any:
+    """Rows of a table as a tuple of vectors without ownership: ``at`` has their numbers, as a constant text such as "0 2".
+
+    Whoever owns the table keeps it, by calling ``keep(table)`` after the last use.
+    """
+    if not (isinstance(at, types.StringLiteral) and isinstance(table, types.Array) and table.ndim == 2):
+        return None
+    assert table.layout == "C"
+    wanted = [int(row) for row in at.literal_value.split()]
+    vector = types.Array(table.dtype, 1, "C", readonly=not table.mutable)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole = context.make_array(table)(context, builder, arguments[0])
+        width = builder.extract_value(whole.shape, 1)
+        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(table.dtype)))
+        parts = []
+        for row in wanted:
+            part = context.make_array(vector)(context, builder)
+            data = builder.gep(whole.data, [builder.mul(context.get_constant(types.intp, row), width)], inbounds=True)
+            populate_array(part, data, [width], [size], size, meminfo=None)
+            parts.append(part._getvalue())
+        return context.make_tuple(builder, signature.return_type, parts)
+
+    return types.UniTuple(vector, len(wanted))(table, at), generate
 
 
 LANES = 8  # int32 of a 256-bit register

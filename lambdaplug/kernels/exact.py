@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .by_delta import PairDelta
+from .by_delta import PairDelta, frozen_view
 from .compiling import compile_kernel, inlinable, line, per_function
 from .rows import (
     CHOSEN,
@@ -45,6 +45,7 @@ def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> C
     """
     begin = inlinable(pair.begin)
     delta = inlinable(pair.delta)
+    view, signed = frozen_view(pair), pair.signed
     cost64 = inlinable(cost)
 
     def kernel(pull: Any, norm: Any, lists: Any, span: Any, tables: Any, frozen: Any, sums: Any, counts: Any) -> int:
@@ -59,7 +60,7 @@ def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> C
             n = offsets[query + 1] - start
             low = start - offsets[first]
             cut, least = tables.marks[CUT, query - first], pull.floor / norm[query]
-            ranked, still = line(rows, GAIN, low, n), line(frozen, GAIN, low, n)
+            ranked, still = line(rows, GAIN, low, n), view(frozen, low, n)
             score, grade = line(rows, SCORE, low, n), line(rows, GRADE, low, n)
             weight, tier = line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
             chosen, place = line(rows, CHOSEN, low, n), line(rows, PLACE, low, n)
@@ -79,8 +80,9 @@ def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> C
                     better = grade[i] > grade[j]
                     if not (better or grade[i] < grade[j]) or tier[i] != tier[j] or chosen[i] + chosen[j] == 0.0:
                         continue
-                    size = abs(delta(ranked, still, state, i, j)) if i < cut else 0.0
-                    size = least if size < least else size
+                    change = delta(ranked, still, state, i, j) if i < cut else 0.0
+                    better = change < 0.0 if signed else better
+                    size = least if abs(change) < least else abs(change)
                     if size == 0.0:
                         continue
                     count += 1

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .by_delta import PairDelta
+from .by_delta import PairDelta, frozen_view
 from .compiling import compile_kernel, inlinable, line, per_function
 from .rows import CUT, GAIN, LOWER, SCALE, UPPER, Lists
 
@@ -27,6 +27,7 @@ def given_delta_kernel(pair: PairDelta) -> Callable[..., None]:
     """
     begin = inlinable(pair.begin)
     delta = inlinable(pair.delta)
+    view = frozen_view(pair)
 
     def kernel(given: Any, weight: Any, prepared: Any, lists: Any, tables: Any, ranks: Any, sizes: Any) -> None:
         given, lists = Given(*given), Lists(*lists)
@@ -44,7 +45,7 @@ def given_delta_kernel(pair: PairDelta) -> Callable[..., None]:
             at = start - lists.offsets[lists.first]
             for r in range(n):
                 ranks[lists.order[start + r]] = r
-            ranked, still = line(rows, GAIN, at, n), line(frozen, GAIN, at, n)
+            ranked, still = line(rows, GAIN, at, n), view(frozen, at, n)
             state = begin(ranked, still, line(rows, UPPER, at, n), line(rows, LOWER, at, n), line(rows, SCALE, at, n))
             for p in range(low, high):
                 i, j = given.better[p], given.worse[p]

@@ -22,6 +22,11 @@ Three functions say the rest. All take the gains of one query's documents in ran
 What a class says of its ``swap`` (``gained``, ``symmetric``, ``greater``, ``coarse``, ``scaled``) and of documents without
 a label (``unlabelled``) makes kernels faster, and gradients wrong where it is not true: ``lp.verify`` proves it.
 
+A measure of more than a label (``columns``) that its functions need, and not only ``gains_of``, is
+``tabled``: in place of gains the functions get row numbers, and in place of discounts a table with what ``tabulated`` put
+there for those rows. Its delta, as ``pair_delta`` has it, may be ``signed``: which of two documents belongs above is then
+what the swap changes, in place of their gains.
+
 Two more are optional. One serves ``evaluate(..., ties="expected")``:
 
 ``expected(gain, ends, discount, k)``
@@ -34,9 +39,9 @@ not be integers, with its derivative with respect to each position in ``slope``.
 1/(1 + exp(-beta (cut - position))), cut = k + 1/2 (infinite without a k), and ``discount`` is not zero beyond k.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NoReturn, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,15 +49,26 @@ import numpy.typing as npt
 from ..checking import refuse_data
 from ..errors import LambdaplugError
 from ..kernels import PairDelta, Prepared, change, inlinable, norm_kernel
+from ..queries import Labels, PerQuery, Queries, as_columns, check_column
 from ..rows import ideal_order, levels
 from .gains import CUTOFF, Array, checked, literal
 
-__all__ = ["REGISTRY", "Measure", "Prepared"]
+__all__ = ["REGISTRY", "Measure", "Prepared", "Seen"]
 
-T = TypeVar("T")
 M = TypeVar("M", bound="Measure")
+T = TypeVar("T")
 
 REGISTRY: dict[str, type["Measure"]] = {}
+
+
+class Seen(NamedTuple):
+    """What ``prepare`` has found out, for ``tabulated`` to change."""
+
+    gain: Array
+    grade: Array
+    discount: Array
+    offsets: npt.NDArray[np.int64]
+    columns: tuple[Array, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,6 +89,8 @@ class Measure:
     falling: ClassVar[bool] = (
         False  # a sum of gain times a discount that is the same for all lists and falls with the rank
     )
+    tabled: ClassVar[bool] = False  # its functions get row numbers and a table
+    column_fields: ClassVar[tuple[str, ...]] = ()  # parameters that are columns of the documents
     by_rows: ClassVar[bool] = True  # the swap delta has the form above; if not, pair_delta alone knows it
     reach: ClassVar[int | None] = None  # the delta is the full swap's of documents at most so many ranks apart
 
@@ -82,26 +100,54 @@ class Measure:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if cls.name:
+        if cls.name and not cls.column_fields:  # those have no text that could be read back
             REGISTRY[cls.name] = cls
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            kind = CUTOFF if field.name == "k" else field.type
-            object.__setattr__(self, field.name, checked(self.name, field.name, kind, getattr(self, field.name)))
+            value = getattr(self, field.name)
+            if field.name in self.column_fields:
+                value = as_columns(value, field.name)
+            elif field.name == "k" and (isinstance(value, PerQuery) or np.ndim(value) > 0):
+                value = value if isinstance(value, PerQuery) else _cutoffs(value, self.name)
+            else:
+                value = checked(self.name, field.name, CUTOFF if field.name == "k" else field.type, value)
+            object.__setattr__(self, field.name, value)
 
     @property
     def cutoff(self) -> int | None:
-        """The last rank that counts; None = all do."""
-        return getattr(self, "k", None)
+        """The last rank that counts; None = all do. Of one per query, the last of all."""
+        k: int | PerQuery | None = getattr(self, "k", None)
+        return int(k.values.max(initial=1)) if isinstance(k, PerQuery) else k
+
+    @property
+    def columns(self) -> dict[str, tuple[Labels, ...]]:
+        """What it needs of a document besides its label: by name, one source or several."""
+        return {name: getattr(self, name) for name in self.column_fields}
+
+    @property
+    def sources(self) -> tuple[Labels, ...]:
+        """Every source of values per row, as ``prepare`` wants their values; a cut-off per query last."""
+        k = getattr(self, "k", None)
+        own = (k,) if isinstance(k, PerQuery) else ()
+        return (*(one for several in self.columns.values() for one in several), *own)
+
+    def with_columns(self: M, columns: Mapping[str, Any]) -> M:
+        """The same with other columns of these names."""
+        return replace(self, **columns)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all ranks count."""
+        return getattr(self, "k", None) is None
 
     def __str__(self) -> str:
         k = getattr(self, "k", None)
-        text = self.name if k is None else f"{self.name}@{k}"
+        text = self.name if k is None else f"{self.name}@{'k' if isinstance(k, PerQuery) else k}"
         given = [
             f"{field.name}={literal(getattr(self, field.name))}"
             for field in fields(self)
-            if field.name != "k" and getattr(self, field.name) != field.default
+            if field.name not in ("k", *self.column_fields) and getattr(self, field.name) != field.default
         ]
         return f"{text}({','.join(given)})" if given else text
 
@@ -118,6 +164,14 @@ class Measure:
 
     def gains(self, labels: Array) -> Array:
         raise NotImplementedError
+
+    def gains_of(self, labels: Array, columns: Sequence[Array]) -> Array:  # noqa: ARG002
+        """``gains`` of labels with their columns."""
+        return self.gains(labels)
+
+    def tabulated(self, seen: "Seen") -> "Seen":
+        """What a ``tabled`` measure's functions get: row numbers, and a table of what they need of those rows."""
+        return seen
 
     def discounts(self, n: int) -> Array:
         """The discounts of ranks 1..n before the cut-off."""
@@ -173,18 +227,25 @@ class Measure:
                 "and a table that is looked up needs an entry for every label."
             ) from None
 
-    def prepare(self, labels: Array, offsets: npt.NDArray[np.int64]) -> Prepared:
-        """Everything about these labels that does not depend on scores."""
+    def prepared_for(self, queries: Queries, source: Labels | None = None) -> Prepared:
+        """``prepare`` of these queries' labels, or those of another source."""
+        columns = [one.of(queries) for one in self.sources]
+        for one, values in zip(self.sources, columns, strict=True):
+            check_column(values, one.what)
+        return self.prepare(queries.labels_of(source), queries.offsets, columns)
+
+    def prepare(self, labels: Array, offsets: npt.NDArray[np.int64], columns: Sequence[Array] = ()) -> Prepared:
+        """Everything about these labels and columns that does not depend on scores."""
         longest = int(np.diff(offsets).max(initial=0))
         k = longest if self.cutoff is None else min(int(self.cutoff), longest)
         discount = np.ascontiguousarray(self.discounts(longest), dtype=np.float64)
         discount[k:] = 0.0
         labelled = ~np.isnan(labels)
         if labelled.all():
-            grade = gain = self.gains(labels)
+            grade = gain = self.gains_of(labels, columns)
         else:
             gain = np.full(len(labels), self.unlabelled)
-            gain[labelled] = self.gains(labels[labelled])
+            gain[labelled] = self.gains_of(labels[labelled], [values[labelled] for values in columns])
             grade = np.where(labelled, gain, np.nan)  # neither above nor below any other: no pair
         queries = len(offsets) - 1
         norm = np.zeros(queries)
@@ -196,10 +257,22 @@ class Measure:
             raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
         if _merged(gain, ideal, offsets):
             grade = levels([grade], offsets)  # kernels compare grades in float32: keep different ones different
+        if self.tabled:
+            gain, grade, discount = self.tabulated(Seen(gain, grade, discount, offsets, tuple(columns)))[:3]
         lists = offsets, 0, queries, ideal
         self.run(norm_kernel(self.norm), gain, discount, k, lists, np.empty(longest), norm)
         norm[np.diff(offsets) == 0] = 0.0
         return Prepared(gain, grade, norm, discount, k)
+
+
+def _cutoffs(values: Any, name: str) -> PerQuery:
+    """Cut-offs, one per query."""
+    found = PerQuery(values, f"{name}: k")
+    if not np.all((found.values >= 1) & (found.values < 2**31) & (found.values == np.floor(found.values))):
+        raise LambdaplugError(
+            f"{name}: k must be an integer >= 1 (and < 2**31), or one such per query; got {values!r}."
+        )
+    return found
 
 
 def _merged(gain: Array, ideal: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64]) -> bool:

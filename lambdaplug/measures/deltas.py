@@ -1,31 +1,37 @@
 """Swap deltas of every pair of a query, to look at."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
 from ..kernels import CUT, FLOAT64_ROWS, MARK_ROWS, delta_kernel, swap_kernel
+from ..queries import Queries
 from ..rows import row_order
 from .base import Measure, Prepared
 from .gains import Array
-from .text import as_measure
+from .text import as_measure, with_columns
 
 __all__ = ["query_deltas", "swap_deltas"]
 
 
-def swap_deltas(measure: str | Measure, ranked_labels: npt.ArrayLike) -> Array:
+def swap_deltas(
+    measure: str | Measure, ranked_labels: npt.ArrayLike, columns: Mapping[str, npt.ArrayLike] | None = None
+) -> Array:
     """|delta| of every pair of one query whose labels are given in rank order, as an n x n matrix, float64.
+
+    ``columns`` are those of the measure, in rank order as well.
 
     >>> swap_deltas("mrr", [0, 1]).round(3).tolist()
     [[0.0, 0.5], [0.5, 0.0]]
     """
-    measure = as_measure(measure)
-    labels = np.ascontiguousarray(ranked_labels, dtype=np.float64)
-    offsets = np.array([0, len(labels)])
-    return query_deltas(measure, measure.prepare(labels, offsets), offsets, 0)
+    (measure,) = with_columns([as_measure(measure)], columns)
+    queries = Queries(ranked_labels, [np.size(ranked_labels)])
+    return np.abs(query_deltas(measure, measure.prepared_for(queries), queries.offsets, 0))
 
 
 def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.int64], query: int) -> Array:
-    """``swap_deltas`` of one of several queries whose rows stand in rank order."""
+    """``swap_deltas`` of one of several queries whose rows stand in rank order; signed, where the delta is."""
     own = slice(offsets[query], offsets[query + 1])
     gain, grade, norm = prepared.gain[own], prepared.grade[own], prepared.norm[query : query + 1]
     n = len(gain)
@@ -38,7 +44,9 @@ def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.i
     measure.run(swap_kernel(measure.swap_rows()), one, (alone, 0, 1, row_order(alone)), rows, marks)
     delta, cut = np.zeros((n, n)), int(marks[CUT, 0])
     if cut > 0:
-        measure.run(delta_kernel(measure.pair_delta(checked=True)), rows, frozen, cut, delta)
+        pair = measure.pair_delta(checked=True)
+        still = (frozen, prepared.discount) if pair.tabled else frozen
+        measure.run(delta_kernel(pair), rows, still, cut, delta)
     ordered = (grade[:, None] < grade[None, :]) | (grade[:, None] > grade[None, :])
     delta = np.where(ordered, norm[0] * delta, 0.0)
     return np.asarray(delta + delta.T)

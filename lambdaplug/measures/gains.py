@@ -76,7 +76,9 @@ def checked(measure: str, name: str, kind: Any, value: Any) -> Any:
     """A parameter as a measure keeps it: Python's own numbers, a tuple for a sequence. Raises where it is not allowed."""
     if isinstance(value, np.generic):
         value = value.item()
-    expected, admits = _KINDS.get(kind, ("", lambda _: True))
+    if kind not in _KINDS:
+        return value
+    expected, admits = _KINDS[kind]
     if not admits(value):
         raise LambdaplugError(f"{measure}: {name} must be {expected}; got {shown(value)}.")
     if not isinstance(value, str) and isinstance(value, (Sequence, np.ndarray)):

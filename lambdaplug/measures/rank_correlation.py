@@ -1,5 +1,6 @@
 """Rank correlation of the order as a whole with the labels."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -62,8 +63,8 @@ class Spearman(Measure):
     def gains(self, labels: Array) -> Array:
         return labels
 
-    def prepare(self, labels: Array, offsets: npt.NDArray[np.int64]) -> Prepared:
-        return super().prepare(average_ranks(labels, offsets), offsets)
+    def prepare(self, labels: Array, offsets: npt.NDArray[np.int64], columns: Sequence[Array] = ()) -> Prepared:
+        return super().prepare(average_ranks(labels, offsets), offsets, columns)
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:

@@ -3,15 +3,17 @@
 import ast
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from ..checking import shown
 from ..errors import LambdaplugError
+from ..queries import PerQuery
 from .base import REGISTRY, Measure
+from .tables import Cutoffs
 
-__all__ = ["as_measure", "as_measures", "registered"]
+__all__ = ["as_measure", "as_measures", "registered", "with_columns"]
 
 
 def registered() -> dict[str, type[Measure]]:
@@ -63,7 +65,8 @@ def as_measure(measure: str | Measure) -> Measure:
     ndcg@5(gain='linear')
     """
     if isinstance(measure, Measure):
-        return measure
+        own = isinstance(getattr(measure, "k", None), PerQuery)
+        return Cutoffs(measure, measure.k) if own and not (measure.tabled or isinstance(measure, Cutoffs)) else measure  # type: ignore[attr-defined]
     if not isinstance(measure, str):
         hint = " A booster is given an object, as lp.objective('map') or lp.LambdaRank('map') make it." * hasattr(
             measure, "shape"
@@ -133,3 +136,18 @@ def as_measures(measures: str | Measure | Sequence[str | Measure]) -> tuple[Meas
                 f"two different measures are called {str(measure)!r}, and would be reported as one. Ask for one at a time."
             )
     return found
+
+
+def with_columns(measures: Sequence[Measure], columns: Mapping[str, Any] | None) -> tuple[Measure, ...]:
+    """Measures of other documents: with these columns, or cut-offs per query (``k``), in place of their own."""
+    if columns is None:
+        return tuple(measures)
+    names = [{*kind.columns, *(["k"] if isinstance(getattr(kind, "k", None), PerQuery) else [])} for kind in measures]
+    for name in columns:
+        if not any(name in own for own in names):
+            known = ", ".join(sorted({one for own in names for one in own})) or "none"
+            raise LambdaplugError(f"columns: no measure here has a column {name!r}; there are: {known}.")
+    return tuple(
+        kind.with_columns({name: values for name, values in columns.items() if name in own}) if own else kind
+        for kind, own in zip(measures, names, strict=True)
+    )

@@ -468,7 +468,7 @@ class MeasureObjective(Objective):
 
     @property
     def sources(self) -> tuple[Labels, ...]:
-        return () if self.labels is None else (self.labels,)
+        return (*(() if self.labels is None else (self.labels,)), *self.measure.sources)
 
     @property
     def target(self) -> Measure | None:
@@ -478,10 +478,10 @@ class MeasureObjective(Objective):
         """The measure's view of these queries; made once per data set."""
 
         def prepare() -> Prepared:
-            labels = queries.labels_of(self.labels)
-            prepared = self.measure.prepare(labels, queries.offsets)
+            prepared = self.measure.prepared_for(queries, self.labels)
             if self.ignore_zero:
-                prepared = prepared._replace(grade=np.where(labels == 0.0, np.nan, prepared.grade))
+                zero = queries.labels_of(self.labels) == 0.0
+                prepared = prepared._replace(grade=np.where(zero, np.nan, prepared.grade))
             return prepared
 
         return queries.memo((self.measure, self.labels, self.ignore_zero), prepare)

@@ -110,6 +110,11 @@ class LambdaRank(MeasureObjective):
     ) -> None:
         measure, cost, construction = as_measure(measure), as_cost(cost), as_construction(construction)
         construction.check(measure)
+        if measure.tabled and construction.name not in ("ranknet_weight_pairs", "local_cost"):
+            raise LambdaplugError(
+                f"{construction!r} needs gains that order the documents, and {measure!r} has columns or a cut-off per query: "
+                "expected construction='ranknet_weight_pairs' or 'local_cost'."
+            )
         if isinstance(sigma, bool) or not isinstance(sigma, (int, float, np.number)) or not 0 < sigma < np.inf:
             raise LambdaplugError(f"sigma: expected a positive number, got {sigma!r}.")
         if not construction.costed and (sigma != 1.0 or cost != as_cost("ranknet")):
@@ -221,7 +226,7 @@ class LambdaRank(MeasureObjective):
         def sort() -> Gains:
             gain, grade, _, discount, _ = self.prepared(queries)
             fine, whole = self.measure.fine(discount), self.measure.cutoff is None
-            if not self.measure.gained or not len(gain) or np.isnan(gain).any():
+            if not self.measure.gained or self.measure.tabled or not len(gain) or np.isnan(gain).any():
                 return Gains(False, fine)
             if grade is gain and not whole:
                 return Gains(True, fine)

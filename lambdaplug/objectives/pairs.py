@@ -85,7 +85,8 @@ class PairEngine:
         self.offsets, self.order = queries.offsets, order
         self.swap = swap_kernel(construction.swap_rows(self.measure))
         _, exact, shift = construction.formulas(objective.cost)
-        self.exact: Callable[[], Any] = lambda: exact_kernel(construction.pair_delta(self.measure), exact)
+        self.delta = construction.pair_delta(self.measure)
+        self.exact: Callable[[], Any] = lambda: exact_kernel(self.delta, exact)
         least, near = construction.least, objective.cost.distance
         self.pull = tuple(Pull(objective.sigma, shift, near, least, objective.log, coefficient=1.0))[:-1]
 
@@ -107,16 +108,15 @@ class PairEngine:
         self, pull: Group, lists: Group, span: Group, tables: Group, sums: Group, counts: npt.NDArray[np.int64]
     ) -> int:
         """The pairs of WIDE queries; the first query with a sum that is not finite, or -1."""
-        frozen = _frozen(tables)
+        frozen = self.frozen(tables)
         query: int = self.measure.run(self.exact(), pull, self.norm, lists, span, tables, frozen, sums, counts)
         return query
 
-
-def _frozen(tables: Group) -> Array:
-    """The table ``rows`` once more, not writeable."""
-    rows: Array = tables[0].view()
-    rows.setflags(write=False)
-    return rows
+    def frozen(self, tables: Group) -> Any:
+        """The table ``rows`` once more, not writeable; with the measure's own, if its delta reads that."""
+        rows: Array = tables[0].view()
+        rows.setflags(write=False)
+        return (rows, self.prepared.discount) if self.delta.tabled else rows
 
 
 class ByRows(PairEngine):
@@ -196,7 +196,7 @@ class ByDelta(PairEngine):
         fast, _, shift = objective.construction.formulas(objective.cost)
         floored = objective.construction.least > 0.0
         plain = not (self.weighted or self.tiered or self.distanced or floored or self.choice is not None)
-        delta = objective.construction.pair_delta(self.measure)
+        delta = self.delta
         exact = ranking.exact or reach is not None or counted
         wanted = Wanted(
             sigma=objective.sigma,
@@ -217,7 +217,7 @@ class ByDelta(PairEngine):
         pull, sums = (*self.pull, coefficient), (gradient, hessian)
         query = -1
         if found & BY_RANK:
-            query = self.measure.run(self.loop(), pull, self.norm, lists, tables, _frozen(tables), sums)
+            query = self.measure.run(self.loop(), pull, self.norm, lists, tables, self.frozen(tables), sums)
         if found & WIDE and query < 0:
             query = self.finish(pull, lists, (0, len(gradient), self.reach), tables, sums, counts)
         return query
@@ -235,7 +235,7 @@ class Debiased(PairEngine):
         assert ranking.bias is not None
         self.bias = tuple(ranking.bias)
         _, exact, _ = objective.construction.formulas(objective.cost)
-        self.loop: Callable[[], Any] = lambda: debiased_kernel(objective.construction.pair_delta(self.measure), exact)
+        self.loop: Callable[[], Any] = lambda: debiased_kernel(self.delta, exact)
 
     def __call__(self, task: Task, scratch: Scratch, into: Into) -> int:
         """The first query with a sum that is not finite, or -1."""
@@ -245,6 +245,6 @@ class Debiased(PairEngine):
             return -1
         pull, span = (*self.pull, coefficient), (0, len(gradient), self.window)
         query: int = self.measure.run(
-            self.loop(), pull, self.norm, lists, span, tables, _frozen(tables), (gradient, hessian), self.bias
+            self.loop(), pull, self.norm, lists, span, tables, self.frozen(tables), (gradient, hessian), self.bias
         )
         return query

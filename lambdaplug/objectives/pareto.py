@@ -263,7 +263,11 @@ class Pareto(Objective):
     def _shaped(self) -> tuple[Objective, ...]:
         if self.normalize != "std":
             return self._parts
-        return tuple(Mixture([(1.0, part)], normalize="std") for part in self._parts)
+        # What is only multiplied by a factor per query in the end needs no sum of its own for it.
+        return tuple(
+            Mixture([(1.0, part)], normalize="std") if part.std or part.unit else part._with(std=True)
+            for part in self._parts
+        )
 
     @by_name(1, "scores", "labels", "group", "weight", "iteration")
     def weights(
@@ -303,7 +307,14 @@ class Pareto(Objective):
         gram = self._gram([found[k][0] for k in acting])
         chosen = self._decided(acting, gram, self._values(queries, values, wanted.threads, wanted.team))
         self.moment.weights[self.origin] = chosen
-        return _sum(chosen, found, 0, dtype), _sum(chosen, found, 1, dtype)
+        pool: list[Scratch] = queries.memo("scratch", list)
+        try:
+            room = pool.pop()
+        except IndexError:
+            room = Scratch()
+        summed = _sum(chosen, found, 0, room), _sum(chosen, found, 1, room)
+        pool.append(room)
+        return summed
 
     def _summed(self, sums: Array) -> Array:
         """Over all workers."""
@@ -394,7 +405,7 @@ class Pareto(Objective):
         prepared = [
             queries.memo(
                 (kind, source, False),
-                lambda kind=kind, source=source: kind.prepare(queries.labels_of(source), queries.offsets),  # type: ignore[misc]
+                lambda kind=kind, source=source: kind.prepared_for(queries, source),  # type: ignore[misc]
             )
             for kind, source in wanted
         ]
@@ -419,12 +430,17 @@ class Pareto(Objective):
         return found
 
 
-def _sum(weights: list[float], found: dict[int, tuple[Any, Any]], which: int, dtype: npt.DTypeLike) -> Any:
-    total = 0.0
-    for k, part in found.items():
-        if weights[k] > 0.0:
-            total = total + np.float64(weights[k]) * part[which]
-    return np.asarray(total, dtype=dtype)
+def _sum(weights: list[float], found: dict[int, tuple[Any, Any]], which: int, room: Scratch) -> Any:
+    """In place of the first part's: fresh memory would cost more than the sums."""
+    acting = [k for k in found if weights[k] > 0.0]
+    out = found[acting[0]][which]
+    total, product = room.array("pareto", 2, len(out))[:, : len(out)]
+    np.multiply(out, np.float64(weights[acting[0]]), out=total)
+    for k in acting[1:]:
+        np.multiply(found[k][which], np.float64(weights[k]), out=product)
+        total += product
+    np.copyto(out, total, casting="same_kind")
+    return out
 
 
 def _checked_parts(parts: Sequence[Objective]) -> tuple[Objective, ...]:

@@ -237,7 +237,7 @@ class Preferences(Objective):
     def _prepared(self, queries: Queries) -> Prepared:
         assert self.measure is not None
         measure = self.measure
-        return queries.memo((measure, None, False), lambda: measure.prepare(queries.labels, queries.offsets))
+        return queries.memo((measure, None, False), lambda: measure.prepared_for(queries))
 
     def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
         queries = ranking.queries
@@ -263,7 +263,8 @@ class Preferences(Objective):
         frozen.setflags(write=False)
         sizes: Array = scratch.array("pair sizes", 1, len(weight))[0]
         ranks = scratch.array("ranks", 1, queries.longest, np.int32)[0]
-        kernel = given_delta_kernel(measure.pair_delta())
-        about = prepared.grade, prepared.norm
-        measure.run(kernel, tuple(given), weight, about, lists, (rows, frozen, marks), ranks, sizes)
+        pair = measure.pair_delta()
+        about, still = (prepared.grade, prepared.norm), (frozen, prepared.discount) if pair.tabled else frozen
+        tables = rows, still, marks
+        measure.run(given_delta_kernel(pair), tuple(given), weight, about, lists, tables, ranks, sizes)
         return sizes

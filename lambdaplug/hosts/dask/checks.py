@@ -203,7 +203,7 @@ class Columns:
         for one in sources:
             if not any(one.name in self.of(each) for each in data):
                 raise LambdaplugError(
-                    f"labels=: a Dask column with partitions of {self._lengths[one.name]} rows does not fit {words}. "
+                    f"{one.what}: a Dask column with partitions of {self._lengths[one.name]} rows does not fit {words}. "
                     "Lay it out with the rows: dX, dy, dq, dclicks = lp.dask.partition_by_query(X, y, qid, clicks)."
                 )
 
@@ -212,11 +212,12 @@ class Columns:
         for (kind, source), each in itertools.product(_measures(what), data):
             own = {one.top for one in each.partitions if one.rows}
             tops = self._tops[source.name] if isinstance(source, Column) else own
-            if getattr(kind, "max_label", 0) is None and len(tops) > 1:
-                told = replace(kind, max_label=max(tops))  # type: ignore[call-arg]
+            told = getattr(kind, "max_label", 0) is not None or getattr(kind, "click", None) is not None
+            if not told and len(tops) > 1:
+                said = replace(kind, max_label=max(tops))  # type: ignore[call-arg]
                 raise LambdaplugError(
                     f"{kind}: it is scaled by the highest label, and no worker sees all of them: some partitions go up to "
-                    f"{min(tops):g}, others to {max(tops):g}. Say which it is: {told}."
+                    f"{min(tops):g}, others to {max(tops):g}. Say which it is: {said}."
                 )
 
 
@@ -236,11 +237,11 @@ def _columns(sources: Sequence[Labels]) -> list[Column]:
     for source in sources:
         if not isinstance(source, Column):
             raise LambdaplugError(
-                "labels=: an array cannot follow the rows to the workers. Pass a Dask column with the partitions of "
+                f"{source.what}: an array cannot follow the rows to the workers. Pass a Dask column with the partitions of "
                 "the data: dX, dy, dq, dclicks = lp.dask.partition_by_query(X, y, qid, clicks)."
             )
         if source.collection is None:
-            raise LambdaplugError("labels=: a Dask column does not survive a pickle. Build the objective again.")
+            raise LambdaplugError(f"{source.what}: a Dask column does not survive a pickle. Build the objective again.")
     return [source for source in sources if isinstance(source, Column)]
 
 

@@ -1,0 +1,262 @@
+"""Measures of a market: what sales earn, and how the sellers' groups share what is seen."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import LambdaplugError
+from ..kernels import PairDelta, inlinable, load
+from ..rows import levels
+from .base import Seen
+from .discounted import Discounted
+from .gains import Array, Discount, Gain, discounts_by, exp2, gains_by, max_label_of
+from .intents import SLOTS, cascade_value
+from .tables import OWN, Tabled, cut_only, query_of, tabled
+
+__all__ = ["Exposure", "Revenue"]
+
+
+def _chain_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+    """A cascade of one intent that all documents have, in vectors: see intents.py."""
+    gain, table = frozen
+    discount, _ = query_of(gain, table)
+    inverse, before, after = np.empty(len(gain)), np.empty(len(gain)), np.empty(len(gain))
+    looking, total = 1.0, 0.0
+    for r in range(len(gain)):
+        row = int(gain[r])
+        upper[r] = discount[r] * looking
+        lower[r] = table[SLOTS + 1, row]
+        scale[r] = 1.0 - table[SLOTS + 2, row]
+        inverse[r] = 1.0 / scale[r]
+        before[r] = total
+        total += upper[r] * lower[r]
+        after[r] = total
+        looking *= scale[r]
+    return upper, lower, scale, inverse, before, after
+
+
+def _chain_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+    reached, worth, left, inverse, before, after = state
+    i, j = np.uint64(i), np.uint64(j)
+    # The change there, in sums that end before and after a rank: after - before = reached x worth.
+    ratio, between = load(left, j) * load(inverse, i), load(before, j) - load(after, i)
+    moved = ratio * (load(reached, j) * load(worth, i) + between)
+    return float(load(reached, i) * load(worth, j) + (load(before, i) - load(after, j)) + moved)
+
+
+@dataclass(frozen=True, repr=False)
+class Revenue(Discounted):
+    """Revenue@k = sum_{r<=k} D(r) price_r c_r, c = click(label) the chance that a document seen is bought.
+
+    With ``cascade``, a customer who has bought looks no further: the sum's terms are times prod (1 - c) over the documents
+    above. A gradient without it costs what NDCG's does; with it a pair costs O(1).
+
+    Parameters
+    ----------
+    price : array
+        One number per row: what a sale earns, such as the price or the margin, which may be negative.
+    click : sequence, callable or None
+        The chance that a document with this label is bought when it is seen: one number per label 0, 1, ..., or a function
+        of the label; None: (2^label - 1)/2^max_label, as in ERR.
+    k : int or None, or one int per query
+        The last rank that is seen; None: all ranks are.
+    discount : 'log2', sequence or callable
+        How likely a rank is seen: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+    cascade : bool
+        Whether a sale is the last.
+    max_label : float or None
+        For ``click=None``; None: the data's largest label.
+
+    References
+    ----------
+    K. Järvelin, J. Kekäläinen (2002), ACM TOIS 20(4), and O. Chapelle et al. (2009), CIKM, whose gains become money.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> measure = lp.Revenue(price=[20, 5, 80], click=[0, 0.5], k=2, discount=[1, 0.5])
+    >>> lp.evaluate(measure, labels=[1, 0, 1], scores=[3, 1, 2], group=[3])
+    {'revenue@2(click=(0.0,0.5),discount=(1.0,0.5))': 30.0}
+    """
+
+    price: Any = None
+    click: Gain | None = None
+    k: Any = None
+    discount: Discount = "log2"
+    cascade: bool = False
+    max_label: float | None = None
+
+    name: ClassVar[str] = "revenue"
+    formula: ClassVar[str] = "sum of price x chance to sell x discount over the top k"
+    column_fields: ClassVar[tuple[str, ...]] = ("price",)
+    falling: ClassVar[bool] = False  # a price may be negative
+
+    def chances(self, labels: Array) -> Array:
+        """How likely documents with these labels are bought, seen."""
+        if self.click is None:
+            return np.asarray(exp2(labels) / np.exp2(max_label_of(labels, self.max_label, self.name)))
+        found = gains_by(self.click, labels, self.name)
+        if found.size and not (found.max() < 1.0 or (found.max() == 1.0 and not self.cascade)):
+            least = "less than 1, as nobody would look on" if self.cascade else "at most 1"
+            raise LambdaplugError(f"revenue: click must give chances of {least}; it gave {found.max():g}.")
+        return found
+
+    def gains_of(self, labels: Array, columns: Sequence[Array]) -> Array:
+        return labels if self.cascade else columns[0] * self.chances(labels)
+
+    def discounts(self, n: int) -> Array:
+        return discounts_by(self.discount, n, self.name)
+
+    tabled = property(lambda self: self.cascade)
+    by_rows = property(lambda self: not self.cascade)
+    value = property(lambda self: cascade_value if self.cascade else Discounted.value)
+
+    def swap_rows(self) -> Callable[..., int]:
+        return cut_only if self.cascade else self.swap
+
+    def shortest(self, discount: Array) -> float:
+        return 2 if self.cascade else super().shortest(discount)
+
+    def smooth(self) -> Callable[..., float] | None:
+        return None if self.cascade else super().smooth()
+
+    def pair_delta(self, checked: bool = False) -> PairDelta:
+        if not self.cascade:
+            return super().pair_delta(checked)
+        return PairDelta(_chain_begin, _chain_delta, whole=self.whole, signed=True, tabled=True, packed=True)
+
+    def tabulated(self, seen: Seen) -> Seen:
+        chance = self.chances(np.nan_to_num(seen.gain))
+        zero = np.zeros(len(chance))
+        return tabled(self, seen, [zero + 1.0, zero, seen.columns[0] * chance, chance])
+
+
+GROUPS, GROUP, TARGET = OWN, OWN + 1, OWN + 2  # how many groups the query has, a document's group, that group's share
+
+
+@inlinable
+def _shares(gain: Any, table: Any) -> tuple[Any, Any]:
+    """Of each group of the query, its share of the exposure, and its target."""
+    discount, k = query_of(gain, table)
+    groups = int(table[GROUPS, int(gain[0])])
+    share, target = np.zeros(groups), np.zeros(groups)
+    total = discount[:k].sum()
+    for r in range(len(gain)):
+        row = int(gain[r])
+        group = int(table[GROUP, row])
+        target[group] = table[TARGET, row]
+        share[group] += discount[r] / total
+    return share, target
+
+
+def _exposure_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+    gain, table = frozen
+    discount, k = query_of(gain, table)
+    total = discount[:k].sum()
+    share, target = _shares(gain, table)
+    for r in range(len(gain)):
+        group = int(table[GROUP, int(gain[r])])
+        upper[r] = discount[r] / total
+        lower[r] = group
+        scale[r] = share[group] - target[group]
+    return upper, lower, scale
+
+
+def _exposure_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+    exposure, group, over = state
+    i, j = np.uint64(i), np.uint64(j)
+    moved, a, b = load(exposure, j) - load(exposure, i), load(over, i), load(over, j)
+    moved = moved if load(group, i) != load(group, j) else 0.0
+    return float(0.5 * (abs(a) + abs(b) - abs(a + moved) - abs(b - moved)))
+
+
+@dataclass(frozen=True, repr=False)
+class Exposure(Tabled):
+    """Exposure@k = -1/2 sum over the query's groups of |share - target|, from -1 to 0.
+
+    A group's share is that of its documents in sum_{r<=k} D(r), D(r) = 1/log2(1 + r). It knows nothing of relevance: train
+    for it in ``lp.Pareto`` or ``lp.Mixture`` with an objective that does. A pair costs O(1).
+
+    Parameters
+    ----------
+    group : array
+        One number per row: the supplier, brand or class to which the document belongs.
+    target : 'size', 'merit' or mapping
+        The share that a group of the query should have: its share of the documents; of the sum of their labels (of the
+        documents where all are 0); or so much for each group, divided by the sum over the groups that the query has.
+    k : int or None, or one int per query
+        The last rank that is seen; None: all ranks are.
+
+    References
+    ----------
+    A. Singh, T. Joachims (2018), "Fairness of exposure in rankings", KDD.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> measure = lp.Exposure(group=[1, 1, 2, 2], k=2)
+    >>> lp.evaluate(measure, labels=[0, 0, 0, 0], scores=[4, 3, 2, 1], group=[4])
+    {'exposure@2': -0.5}
+    """
+
+    group: Any = None
+    target: Any = "size"
+    k: Any = None
+
+    name: ClassVar[str] = "exposure"
+    formula: ClassVar[str] = "minus the distance of groups' exposure shares from their targets"
+    column_fields: ClassVar[tuple[str, ...]] = ("group",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.target, Mapping):
+            shares = tuple(sorted((float(one), float(share)) for one, share in self.target.items()))
+            object.__setattr__(self, "target", shares)
+        if self.target not in ("size", "merit") and not isinstance(self.target, tuple):
+            raise LambdaplugError(f"exposure: target must be 'size', 'merit' or {{group: share}}, got {self.target!r}.")
+
+    def discounts(self, n: int) -> Array:
+        return discounts_by("log2", n, self.name)
+
+    @staticmethod
+    def value(gain: Any, table: Any, k: int) -> float:
+        if len(gain) == 0:
+            return 0.0
+        share, target = _shares(gain, table)
+        return -0.5 * float(np.abs(share - target).sum())
+
+    def pair_delta(self, checked: bool = False) -> PairDelta:  # noqa: ARG002
+        return PairDelta(_exposure_begin, _exposure_delta, whole=self.whole, signed=True, tabled=True, packed=True)
+
+    def targets(self, group: Array, labels: Array, key: npt.NDArray[np.int64]) -> Array:
+        """What each group is to have, before all are divided by their query's sum; ``key`` numbers the rows' groups."""
+        if isinstance(self.target, str):
+            return np.asarray(
+                np.bincount(key, np.ones(len(key)) if self.target == "size" else labels), dtype=np.float64
+            )
+        shares = dict(self.target)
+        unknown = sorted(set(np.unique(group).tolist()) - set(shares))
+        if unknown:
+            raise LambdaplugError(f"exposure: target has no share for the group {unknown[0]:g}; it has {list(shares)}.")
+        found = np.zeros(int(key.max(initial=-1)) + 1)
+        found[key] = [shares[one] for one in group.tolist()]
+        return found
+
+    def tabulated(self, seen: Seen) -> Seen:
+        sizes = np.diff(seen.offsets)
+        query = np.repeat(np.arange(len(sizes)), sizes)
+        group = levels([seen.columns[0]], seen.offsets)
+        count = np.zeros(len(sizes), np.int64)
+        np.maximum.at(count, query, group.astype(np.int64) + 1)
+        key = (np.cumsum(count) - count)[query] + group.astype(np.int64)  # groups of all queries, one after the other
+        own = np.repeat(np.arange(len(sizes)), count)
+        wanted = self.targets(seen.columns[0], np.nan_to_num(seen.gain), key)
+        if (wanted < 0.0).any():
+            raise LambdaplugError("exposure: target must give shares >= 0, and 'merit' needs labels >= 0.")
+        whole = np.bincount(own, wanted, len(sizes))
+        wanted = np.where(whole[own] > 0.0, wanted, np.bincount(key))
+        target = wanted / np.bincount(own, wanted, len(sizes))[own]
+        return tabled(self, seen, [count[query].astype(np.float64), group, target[key]], grade=group)
