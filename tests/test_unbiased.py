@@ -390,7 +390,7 @@ def test_models_of_clicks_are_better_by_the_true_labels_or_not_worse(users, meth
     rows = train.X[log.rows], log.labels, log.group, None
     inner = lp.LambdaRank("ndcg@10")
     naive, ours = (lightgbm(one, rows, 25) for one in (inner, lp.Unbiased(inner, log.position, method)))
-    found = lp.compare("ndcg@10", test.labels, test.group, naive.predict(test.X), ours.predict(test.X))
+    found = lp.compare("ndcg@10", test.labels, naive.predict(test.X), ours.predict(test.X), test.group)
     assert found.interval[0 if eta else 1] > 0.0
     if eta:
         truth, clicked = log.propensity, np.bincount(log.position, log.labels) / len(log.group)
