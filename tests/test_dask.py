@@ -352,6 +352,27 @@ def test_the_model_is_the_one_of_one_machine(client, spread, host, make):
         assert splits(alone)[0] != splits(DATA.train(host, lp.LambdaRank("ndcg")))[0]
 
 
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("method", ["additive", "pairwise"])
+def test_position_biases_are_sums_over_all_workers(client, spread, host, method):
+    dX, dy, dq, *_ = spread
+    place = np.concatenate([np.arange(size) for size in DATA.group])
+    position = place + 7 * (DATA.qid >= 45)  # the first worker has never seen the last positions
+    column = placed(client, lp.dask.partition_by_query(DATA.X, DATA.labels, DATA.qid, position, npartitions=4)[3])
+    for shown, alone in ((column, position), ("rows", place)):
+        objective = lp.Unbiased(lp.LambdaRank("ndcg"), shown, method)
+        found = lp.dask.train(
+            client, PARAMETERS[host], (dX, dy, dq), objective=objective, num_boost_round=8, host=host
+        )["booster"]
+        machine = DATA.train(host, lp.Unbiased(lp.LambdaRank("ndcg"), alone, method))
+        assert splits(found)[0] == splits(machine)[0]
+        ours, theirs = lp.position_bias(found), lp.position_bias(machine)
+        assert ours == lp.position_bias(objective)
+        assert len(ours) == len(theirs) == alone.max() + 1
+        np.testing.assert_allclose(ours.propensity, theirs.propensity, rtol=1e-5, atol=1e-6)
+        assert ours.counts == theirs.counts
+
+
 # --- exact over workers --------------------------------------------------------------------------------------------
 
 

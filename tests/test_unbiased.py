@@ -3,7 +3,6 @@
 import concurrent.futures
 import copy
 import pickle
-import warnings
 
 import lightgbm as lgb
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import xgboost as xgb
 
 import lambdaplug as lp
+from lambdaplug.objectives.unbiased import PositionBias, State
 from lambdaplug.queries import Queries
 
 ROUNDS = 8
@@ -55,10 +55,6 @@ def xgboost(objective, clicks, rounds=ROUNDS, position=None, **further):
     return xgb.train(XGB, matrix(clicks, position), rounds, obj=objective, **further)
 
 
-def ap(ranked):
-    return np.sum(np.cumsum(ranked) / np.arange(1, len(ranked) + 1) * ranked) / ranked.sum()
-
-
 def by_hand(objective, clicks, method, rounds=3, rate=0.15, regularization=0.0, scores=None):
     """The curve after so many rounds at the same scores, from the formulas."""
     _, y, group, p = clicks
@@ -73,21 +69,14 @@ def by_hand(objective, clicks, method, rounds=3, rate=0.15, regularization=0.0, 
         return (b,)
     t = np.ones((2, count))
     for _ in range(rounds):
+        below = np.maximum(t[1], 1.0)
         costs = np.zeros((2, count))
         for s, n in zip(start, group, strict=True):
             own, at, label = scores[s : s + n], p[s : s + n], y[s : s + n]
-            relevant = label.sum()
-            if relevant in (0, n):
-                continue
-            order = np.argsort(-own, kind="stable")
-            place = np.argsort(order)
             for i in np.flatnonzero(label == 1):
                 for j in np.flatnonzero(label == 0):
-                    ranked = label[order]
-                    before = ap(ranked)
-                    ranked[[place[i], place[j]]] = ranked[[place[j], place[i]]]
-                    c = abs(ap(ranked) - before) * np.log1p(np.exp(own[j] - own[i]))
-                    costs[0, at[i]] += c / t[1, at[j]]
+                    c = np.log1p(np.exp(own[j] - own[i]))
+                    costs[0, at[i]] += c / below[at[j]]
                     costs[1, at[j]] += c / t[0, at[i]]
         t = (costs / costs[:, :1]) ** (1 / (1 + regularization))
     return t
@@ -107,11 +96,21 @@ def test_around_the_preset_it_grows_lightgbms_own_trees(clicks, regularization):
         np.testing.assert_array_equal(booster.predict(X), theirs.predict(X))
 
 
-@pytest.mark.parametrize("method", ["additive", "pairwise"])
-def test_what_is_learned_follows_the_formulas(clicks, method):
+@pytest.mark.parametrize(
+    ("method", "inner"),
+    [
+        ("additive", lp.LambdaRank("map")),
+        ("additive", lp.objective("map")),
+        ("additive", lp.Approx("ndcg")),
+        ("additive", lp.Graded([lp.LambdaRank("map"), lp.LambdaRank("pairs", labels=np.arange(720) % 3)])),
+        ("pairwise", lp.LambdaRank("map")),
+        ("pairwise", lp.LambdaRank("ndcg@3")),  # pairs below rank 3 have no force, and yet a cost
+    ],
+    ids=str,
+)
+def test_what_is_learned_follows_the_formulas(clicks, method, inner):
     _, y, group, position = clicks
     scores = np.random.default_rng(1).normal(size=len(y))
-    inner = lp.LambdaRank("map")
     rate = {"rate": 0.15} if method == "additive" else {}
     objective = lp.Unbiased(inner, position, method, regularization=0.3, clip=1e6, **rate)
     memory, queries = {}, Queries(y, group)
@@ -120,6 +119,36 @@ def test_what_is_learned_follows_the_formulas(clicks, method):
     curve = lp.position_bias(objective)
     expected = by_hand(inner, clicks, method, regularization=0.3, scores=scores)
     np.testing.assert_allclose(curve.columns, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_no_click_on_what_is_seldom_seen_says_less_never_more():
+    """t- falls with the relevance of what is shown below; taken at its word, it made models worse than naive ones."""
+    state = State("pairwise", PositionBias("pairwise", [[1.0, 0.5, 0.01], [1.0, 0.5, 2.0]]))
+    above, below = state.factors(np.array([0, 1, 2]), 20.0)
+    assert (above.tolist(), below.tolist()) == ([1.0, 2.0, 20.0], [1.0, 1.0, 0.5])
+
+
+def test_a_normalised_query_keeps_the_weights_of_its_clicks():
+    """log2(1 + S)/S with the weights in S divided most of them out again."""
+    scores, y, group = [0.0, 0.0, 0.0, 0.0], [0, 1, 0, 1], [2, 2]
+    inner = lp.LambdaRank("pairs", normalize="log")
+    plain, weighed = (
+        objective.gradients(scores, y, group)[0]
+        for objective in (inner, lp.Unbiased(inner, [0, 0, 1, 1], propensities=[1.0, 0.1]))
+    )
+    np.testing.assert_allclose(weighed / plain, [1, 1, 10, 10], rtol=1e-5)
+
+
+def test_odds_are_read_as_chances():
+    """Users who look with the chances 1, 1/2 and 1/4, and click on half of what they look at."""
+    truth, rows = np.array([1.0, 0.5, 0.25]), np.array([10.0, 40.0, 20.0])
+    bias = np.log(0.5 * truth / (1 - 0.5 * truth))
+    curve = PositionBias("additive", [bias], [rows, rows * 0.5 * truth])
+    np.testing.assert_allclose(curve.propensity, truth, rtol=1e-4)
+    np.testing.assert_allclose(curve.clicks / curve.rows, 0.5 * truth)
+    np.testing.assert_allclose(PositionBias("additive", [bias]).propensity, np.exp(bias - bias[0]))
+    counts = [[0.0, *rows], [0.0, *(rows * 0.5 * truth)]]  # nothing was shown at position 0
+    np.testing.assert_allclose(PositionBias("additive", [[0.0, *bias]], counts).propensity[1:], truth, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["plain", "noise", "mixture", "graded", "log"])
@@ -243,6 +272,23 @@ def test_the_rate_is_the_boosters_own(clicks):
         assert abs(other.bias - own.bias).max() > 0.01
 
 
+def test_early_stopping_leaves_the_curve_of_the_last_round(clicks):
+    position = clicks[3]
+    objective, ran = lp.Unbiased(lp.LambdaRank("ndcg"), position, "pairwise"), []
+
+    def falling(scores, _data):
+        ran.append(len(scores))
+        return "falling", -float(len(ran)), True
+
+    X, y, group, _ = clicks
+    watched = [lgb.Dataset(X, y, group=group)]
+    stopped = lightgbm(
+        objective, clicks, 20, valid_sets=watched, feval=falling, callbacks=[lgb.early_stopping(2, verbose=False)]
+    )
+    assert stopped.best_iteration == 1 < len(ran) == 3
+    assert lp.position_bias(stopped) == lp.position_bias(lightgbm(objective, clicks, 3))
+
+
 def test_rankers_and_curves(clicks):
     X, y, group, position = clicks
     objective = lp.Unbiased(lp.LambdaRank("ndcg"), position, "pairwise")
@@ -307,12 +353,67 @@ def test_it_is_no_part_of_a_sum():
         lp.Pareto([lp.Unbiased(INNER, "rows"), INNER])
 
 
-def test_on_a_cluster_it_is_refused_until_the_numbers_are_known():
-    with pytest.raises(lp.LambdaplugError, match="Learn it on one machine"):
-        lp.Unbiased(INNER, "rows").check_share()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        lp.Unbiased(INNER, "rows", propensities=[1, 0.5]).check_share()
+def test_on_a_cluster_positions_must_follow_the_rows():
+    for position in ([0, 1], None):
+        with pytest.raises(lp.LambdaplugError, match="or a Dask column"):
+            lp.Unbiased(INNER, position).check_share()
+    with pytest.raises(lp.LambdaplugError, match="normalize=True divides by a mean"):
+        lp.Unbiased(INNER, "rows", propensities=[1, 0.5], normalize=True).check_share()
+    lp.Unbiased(INNER, "rows").check_share()
+
+
+# --- what it is for ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[1.0, 0.0], ids=["biased", "unbiased"])
+def users(request):
+    """The recipe's documents, fewer of them, and clicks of users who look at rank r with the chance 1/r, or always."""
+    data = lp.data.cubic(1200, 15, 20, terms=30, noise=0.3)
+    train, test = data.split(2, 1)
+    weak = lightgbm(lp.LambdaRank("ndcg"), (train.X[:300], train.labels[:300], train.group[:20], None), 10)
+    shown_by = weak.predict(train.X) / weak.predict(train.X).std()
+    log = lp.data.simulate_clicks(
+        *(train.labels, train.group),
+        scores=shown_by,
+        users="position",
+        examination=request.param,
+        chances=(0.02, 0.1, 0.25, 0.5, 0.8),
+        sessions=1,
+        rankings=6,
+    )
+    return request.param, train, test, log
+
+
+@pytest.mark.parametrize("method", ["additive", "pairwise"])
+def test_models_of_clicks_are_better_by_the_true_labels_or_not_worse(users, method):
+    eta, train, test, log = users
+    rows = train.X[log.rows], log.labels, log.group, None
+    inner = lp.LambdaRank("ndcg@10")
+    naive, ours = (lightgbm(one, rows, 25) for one in (inner, lp.Unbiased(inner, log.position, method)))
+    found = lp.compare("ndcg@10", test.labels, naive.predict(test.X), ours.predict(test.X), test.group)
+    assert found.interval[0 if eta else 1] > 0.0
+    if eta:
+        truth, clicked = log.propensity, np.bincount(log.position, log.labels) / len(log.group)
+        off = np.abs(lp.position_bias(ours).propensity - truth).max()
+        assert off < 0.1
+        assert off < np.abs(clicked / clicked[0] - truth).max()
+
+
+@pytest.mark.parametrize("method", ["additive", "pairwise"])
+def test_the_true_curve_is_found_beside_the_true_relevance(method):
+    """Clicks are not too likely, as odds would not be sums of a bias and relevance; 2,000 queries."""
+    data = lp.data.cubic(2000, 10, 5)
+    chances = 0.3 * np.array([0.1, 0.2, 0.4, 0.7, 1.0])
+    log = lp.data.simulate_clicks(
+        data.labels, data.group, users="position", chances=chances, sessions=1, rankings=10, variety=2.0
+    )
+    chance = chances[data.labels.astype(int)][log.rows]
+    rate = {"rate": 1.0} if method == "additive" else {}
+    objective = lp.Unbiased(lp.LambdaRank("ndcg"), log.position, method, **rate)
+    memory, queries = {}, Queries(log.labels, log.group)
+    for _ in range(8):
+        objective.differentiate(queries, np.log(chance / (1 - chance)), memory=memory)
+    np.testing.assert_allclose(lp.position_bias(objective).propensity, log.propensity, atol=0.05)
 
 
 # --- simulated users -----------------------------------------------------------------------------------------------

@@ -2,12 +2,23 @@
 
 from typing import Any
 
+import numpy as np
+
 from ..checking import shown
 from ..errors import LambdaplugError
-from ..objectives.unbiased import PositionBias, State, Unbiased, last_state
+from ..objectives.unbiased import PositionBias, State, Unbiased, keep_state, last_state
 from .following import host_of
 
-__all__ = ["position_bias"]
+__all__ = ["position_bias", "remember"]
+
+
+def remember(booster: Any, objective: Any, curve: PositionBias | None) -> None:
+    """Have ``position_bias`` find what the workers of a cluster have learned, where they have."""
+    if curve is not None:
+        state = State(curve.method, curve)
+        state.counts = np.array(curve.counts)
+        host_of(booster).training(booster).memory[objective] = state
+        keep_state(objective, state)
 
 
 def position_bias(trained: Any) -> PositionBias:
@@ -23,8 +34,9 @@ def position_bias(trained: Any) -> PositionBias:
     Returns
     -------
     PositionBias
-        ``propensity``, one value per position, 1 at the first; ``bias`` (additive) or ``plus`` and ``minus`` (pairwise). As
-        the last round left them, whichever round early stopping chose.
+        ``propensity``, one value per position, 1 at the first; ``bias`` (additive) or ``plus`` and ``minus`` (pairwise), as
+        the last round left them, whichever round early stopping chose; ``rows`` and ``clicks``. After a training on Dask,
+        the one curve that all workers have.
 
     Examples
     --------

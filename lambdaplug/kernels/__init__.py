@@ -7,7 +7,6 @@ from .by_gain import *
 from .by_rank import *
 from .choosing import *
 from .compiling import *
-from .debiasing import *
 from .drawing import *
 from .exact import *
 from .finishing import *

@@ -62,7 +62,7 @@ def distance(upper: float, upper_rest: float, lower: float, lower_rest: float) -
 def weigh(pair: Any, size: float, better: bool, one: Any, other: Any, apart: float) -> float:  # noqa: ARG001
     """The weight of a pair: a function of its two documents. ``better``: the one is the better of the two.
 
-    Here no weight asks which is better. The one that does, a click's propensity, has a loop of its own (debiasing.py).
+    Here no weight asks which is better. The one that does, a click's propensity, is for exact.py's loop alone.
     """
     if pair.weighted:
         size *= one.weight * other.weight

@@ -30,7 +30,6 @@ from ..kernels import (
     by_delta_kernel,
     by_gain_kernel,
     by_rank_kernel,
-    debiased_kernel,
     exact_kernel,
     rows_of,
     stage_by_gain_kernel,
@@ -105,11 +104,18 @@ class PairEngine:
         return lists, tables
 
     def finish(
-        self, pull: Group, lists: Group, span: Group, tables: Group, sums: Group, counts: npt.NDArray[np.int64]
+        self,
+        pull: Group,
+        lists: Group,
+        span: Group,
+        tables: Group,
+        sums: Group,
+        counts: npt.NDArray[np.int64],
+        bias: Group | None = None,
     ) -> int:
         """The pairs of WIDE queries; the first query with a sum that is not finite, or -1."""
-        frozen = self.frozen(tables)
-        query: int = self.measure.run(self.exact(), pull, self.norm, lists, span, tables, frozen, sums, counts)
+        frozen, into = self.frozen(tables), (*sums, counts)
+        query: int = self.measure.run(self.exact(), pull, self.norm, lists, span, tables, frozen, into, bias)
         return query
 
     def frozen(self, tables: Group) -> Any:
@@ -234,8 +240,6 @@ class Debiased(PairEngine):
         )
         assert ranking.bias is not None
         self.bias = tuple(ranking.bias)
-        _, exact, _ = objective.construction.formulas(objective.cost)
-        self.loop: Callable[[], Any] = lambda: debiased_kernel(self.delta, exact)
 
     def __call__(self, task: Task, scratch: Scratch, into: Into) -> int:
         """The first query with a sum that is not finite, or -1."""
@@ -244,7 +248,4 @@ class Debiased(PairEngine):
         if not stage_by_rank_kernel()(self.documents, self.wanted, lists, tables):
             return -1
         pull, span = (*self.pull, coefficient), (0, len(gradient), self.window)
-        query: int = self.measure.run(
-            self.loop(), pull, self.norm, lists, span, tables, self.frozen(tables), (gradient, hessian), self.bias
-        )
-        return query
+        return self.finish(pull, lists, span, tables, (gradient, hessian), NO_COUNTS, self.bias)

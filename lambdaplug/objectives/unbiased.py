@@ -16,7 +16,7 @@ from ..costs import RankNet
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import PairBias
 from ..measures import Measure
-from ..queries import Array, Labels, Queries, Task, vector
+from ..queries import Array, Column, Labels, Queries, Task, vector
 from ..rows import row_order
 from ..schedules import Moment
 from ..tables import Report
@@ -24,13 +24,15 @@ from ..values import Value
 from .base import EMPTY, Into, Objective, Ranking, Scratch, Wanted, require_objective
 from .lambdarank import LambdaRank
 
-__all__ = ["PositionBias", "Unbiased", "last_state"]
+__all__ = ["PositionBias", "Unbiased", "keep_state", "last_state"]
 
 Integers: TypeAlias = npt.NDArray[np.int64]
+Total: TypeAlias = Callable[[Array], Array]  # adds up over the workers that train together
 METHODS = ("additive", "pairwise")
 ROWS = "rows"
 MOST = 1 << 20  # positions
 USUAL_RATE = 0.1  # LightGBM's default, where no Booster says its own
+USUAL_REGULARIZATION = {"additive": 0.0, "pairwise": 0.1}  # LightGBM's; by which curves are nearest to the truth
 DAMPING = 0.001  # LightGBM's: keeps a step finite where a position has no hessian
 
 
@@ -79,17 +81,23 @@ class PositionBias(Report, Value):
     plus, minus : array
         By position, of the pairwise method: t+ and t-, relative to the first position; 0 where no pair has shown them.
         Otherwise empty.
+    rows, clicks : array
+        By position: the number of rows, and of those with a label above 0. Their ratio is what would be seen without a
+        correction. Empty if they are not known.
     propensity : array
-        By position, relative to the first one: how likely a click is for where it was shown alone. For the additive
-        method exp(bias - bias of the first), which is a ratio of odds, near a ratio of chances where clicks are rare; for
-        the pairwise one t+.
+        By position, relative to the first one: how likely a click is for where it was shown alone. For the pairwise
+        method t+. For the additive one o/(1 - a + a o), where o = exp(bias - bias of the first) is a ratio of odds, and a
+        the mean chance of a click at the first position, a = sum(clicks/propensity)/sum(rows), which is linear in a: the
+        ratio of chances that belongs to o (Zhang, Yu 1998, "What's the relative risk?", JAMA).
     """
 
     method: str
     columns: tuple[tuple[float, ...], ...]
+    counts: tuple[tuple[float, ...], ...]
 
-    def __init__(self, method: str, columns: Sequence[npt.ArrayLike]) -> None:
-        self._set(method=method, columns=tuple(tuple(map(float, np.asarray(column))) for column in columns))
+    def __init__(self, method: str, columns: Sequence[npt.ArrayLike], counts: Any = ((), ())) -> None:
+        own, given = (tuple(tuple(np.asarray(one, np.float64).tolist()) for one in some) for some in (columns, counts))
+        self._set(method=method, columns=own, counts=given)
 
     def __repr__(self) -> str:
         values = np.array2string(self.propensity, precision=3, threshold=10)
@@ -117,12 +125,28 @@ class PositionBias(Report, Value):
         return np.array(self.columns[1]) if self.method == "pairwise" else EMPTY
 
     @property
+    def rows(self) -> Array:
+        return np.array(self.counts[0])
+
+    @property
+    def clicks(self) -> Array:
+        return np.array(self.counts[1])
+
+    @property
     def propensity(self) -> Array:
-        curve: Array = np.exp(self.bias - self.bias[:1]) if self.method == "additive" else self.plus
-        return curve
+        if self.method == "pairwise":
+            return self.plus
+        known = len(self.clicks) > 0
+        first = int(np.argmax(self.rows > 0.0)) if known else 0
+        odds: Array = np.exp(self.bias - self.bias[first : first + 1])
+        if not known:
+            return odds
+        at_first = float(np.sum(self.clicks / odds[: len(self.clicks)]) / self.rows.sum())
+        chance = at_first / (1.0 + at_first - float(self.clicks.sum() / self.rows.sum()))
+        return odds / (1.0 - chance + chance * odds)
 
     def plot(self, ax: Any = None, truth: npt.ArrayLike | None = None) -> Any:
-        """The propensities by position, and beside them the true ones where they are known. Returns Matplotlib's axes."""
+        """The propensities by position, beside the clicks as they are, and the truth where it is known. Returns Matplotlib's axes."""
         both = {"t+": self.plus, "t-": self.minus}
         curves = both if self.method == "pairwise" else {self.method: self.propensity}
         with plotting.drawing(ax) as ax:
@@ -131,6 +155,10 @@ class PositionBias(Report, Value):
                 ax.plot(known / known[0], "k--", label="truth")
             for name, values in curves.items():
                 ax.plot(values, marker="o", markersize=3, label=name)
+            seen = np.flatnonzero(self.clicks > 0.0)
+            if len(seen):
+                rate = self.clicks[seen] / self.rows[seen]
+                ax.plot(seen, rate / rate[0], ":", color="gray", label="clicks, uncorrected")
             ax.set(xlabel="display position, 0 the top", ylabel="propensity relative to the first position")
             ax.set_title(f"How likely a position is looked at ({self.method})")
             plotting.integers(ax.xaxis)
@@ -149,44 +177,71 @@ class State:
         )
         if start is not None:
             self.columns = [np.array(own, old.dtype) for own, old in zip(start.columns, self.columns, strict=True)]
+        self.counts: Array = np.zeros((2, 0))  # by position, once they are known: rows, and clicks
 
-    def grow(self, count: int) -> None:
-        """Know at least so many positions."""
+    def begin(self, positions: Integers, labels: Array, total: Total | None) -> None:
+        """Know the positions of all rows, which may be on several workers, and how often each was clicked."""
+        count = int(positions.max(initial=-1)) + 1
+        if total is not None:  # sums have one length everywhere, and this worker may not have the last position
+            lengths = total(np.eye(1, MOST.bit_length() + 1, count.bit_length())[0])
+            count = (1 << int(np.flatnonzero(lengths)[-1])) - 1
+        counts = _sums(positions, (None, labels > 0.0), count, total)
+        count = int(np.flatnonzero(counts[0]).max(initial=-1)) + 1
+        self.counts = counts[:, :count]
         missing = count - len(self.columns[0])
         if missing > 0:
             self.columns = [np.append(own, np.zeros(missing, own.dtype)) for own in self.columns]
 
     @property
     def curve(self) -> PositionBias:
-        return PositionBias(self.method, self.columns)
+        return PositionBias(self.method, self.columns, self.counts)
 
-    def step(self, positions: Integers, gradient: Any, hessian: Any, rate: float, regularization: float) -> None:
+    def step(
+        self, positions: Integers, gradients: Sequence[Any], total: Total | None, rate: float, regularization: float
+    ) -> None:
         """One Newton step of every additive bias, as LightGBM takes it: in float64, kept in float32."""
         [bias] = self.columns
-        count = np.bincount(positions, minlength=len(bias))
-        first, second = (np.bincount(positions, weights=sums, minlength=len(bias)) for sums in (gradient, hessian))
+        count, first, second = _sums(positions, (None, *gradients), len(bias), total)
         slope = -first - bias * regularization * count
         bend = -second - regularization * count
         self.columns = [(bias + rate * slope / (np.abs(bend) + DAMPING)).astype(np.float32)]
 
     def factors(self, positions: Integers, clip: float) -> tuple[Array, Array]:
-        """1/t+ and 1/t- of each row."""
-        above, below = (np.minimum(1.0 / np.where(own > 0.0, own, 1.0), clip)[positions] for own in self.columns)
+        """1/t+ and 1/t- of each row.
+
+        No click on a document that is seldom looked at says less than on another, never more: 1/t- is at most 1. What
+        falls with the position in t- is the relevance of what was shown there.
+        """
+        above, below = (
+            np.minimum(1.0 / np.where(own > 0.0, own, 1.0), most)[positions]
+            for own, most in zip(self.columns, (clip, 1.0), strict=True)
+        )
         return above, below
 
-    def weigh(self, positions: Integers, plus: Array, minus: Array, regularization: float) -> None:
+    def weigh(self, positions: Integers, plus: Array, minus: Array, total: Total | None, regularization: float) -> None:
         """t+ and t- from the costs of each row's pairs."""
         power = 1.0 / (1.0 + regularization)
-        for k, cost in enumerate((plus, minus)):
-            total = np.bincount(positions, weights=cost, minlength=len(self.columns[k]))
-            acting = total > 0.0  # a position without pairs in this round keeps what it has
+        for k, sums in enumerate(_sums(positions, (plus, minus), len(self.columns[0]), total)):
+            acting = sums > 0.0  # a position without pairs in this round keeps what it has
             if acting.any():
                 new = self.columns[k].copy()
-                new[acting] = (total[acting] / total[np.argmax(acting)]) ** power
+                new[acting] = (sums[acting] / sums[np.argmax(acting)]) ** power
                 self.columns[k] = new
 
 
+def _sums(positions: Integers, values: Sequence[Any], count: int, total: Total | None) -> Array:
+    """By position, of one value per row each; None counts the rows."""
+    sums = np.array([np.bincount(positions, weights=one, minlength=count) for one in values], dtype=np.float64)
+    return sums if total is None else total(sums)
+
+
 _last: weakref.WeakKeyDictionary[Unbiased, State] = weakref.WeakKeyDictionary()
+
+
+def keep_state(objective: Unbiased, state: State) -> None:
+    """As that of the training that began last."""
+    _last.pop(objective, None)  # an equal objective that may end sooner must not be the key
+    _last[objective] = state
 
 
 def last_state(objective: Unbiased) -> State | None:
@@ -209,12 +264,16 @@ class Unbiased(Objective):
     objective and both hosts: around ``lp.presets.lightgbm()`` it grows the trees of LightGBM's ``lambdarank`` with ``position=``.
 
     ``method="pairwise"``, for LambdaRank, Mixture and Graded: the force and hessian of a pair with i better than j are
-    divided by t+[p_i] t-[p_j], which start at 1. After each round, from all pairs,
+    divided by t+[p_i] max(t-[p_j], 1), where both t start at 1. After each round, from all pairs,
 
-        c = |dM| log(1 + exp(-sigma (s_i - s_j))),  L+[p_i] += c/t-[p_j],  L-[p_j] += c/t+[p_i],
+        c = log(1 + exp(-sigma (s_i - s_j))),  L+[p_i] += c/max(t-[p_j], 1),  L-[p_j] += c/t+[p_i],
         t+[p] = (L+[p]/L+[0])^(1/(1 + regularization)),  and t- alike.
 
-    That is Unbiased LambdaMART, with the paper's sign in c; XGBoost's ``lambdarank_unbiased`` has the other one.
+    That is Unbiased LambdaMART, with the paper's sign in c; XGBoost's ``lambdarank_unbiased`` has the other one. In two
+    things it differs from the authors' program, as their curves are too steep and their models worse than naive ones where
+    a good ranker showed the documents (``recipes/clicks.py``): c has no factor |dM|, which grows with the rank of a document
+    and so with its position; and a t- below 1, which no user's behaviour explains, gives no pair more weight.
+    A query's normalisation (``normalize="log"``) is that of its pairs before they are divided.
 
     ``propensities``: known chances that a position is looked at. A pair is weighed by 1/propensity of its better document
     (inverse propensity weighting); nothing is learned, and ``method`` is not used.
@@ -223,20 +282,21 @@ class Unbiased(Objective):
     ----------
     objective : Objective
         Any objective of lambdaplug; the correction goes around the whole of it.
-    position : array of int, "rows" or None
+    position : array of int, Dask column, "rows" or None
         Where each row was shown, one value per row; 0 is the top. ``"rows"``: the place of a row within its query, as in
         XGBoost. None: what the data set says, LightGBM's ``Dataset(position=...)`` (which LightGBM renumbers in the order of
         first appearance), or an XGBoost DMatrix's ``label_lower_bound``, which ranking does not use and ``xgb.cv`` keeps.
     method : str
         ``"additive"`` or ``"pairwise"``.
-    regularization : float
-        Of the additive method, LightGBM's ``lambdarank_position_bias_regularization``; of the pairwise one, the paper's p.
+    regularization : float, optional
+        Of the additive method, LightGBM's ``lambdarank_position_bias_regularization``, default 0; of the pairwise one, the
+        paper's p, default 0.1, as t+ is a little too steep where better documents were shown further up.
     rate : float, optional
         Of the additive method; default the booster's learning rate.
     propensities : sequence or callable, optional
         One number > 0 per position, or a function of the position.
     clip : float
-        The most that 1/t+, 1/t- or 1/propensity may be.
+        The most that 1/t+ or 1/propensity may be.
     normalize : bool
         With ``propensities``: divide the weights by their mean over the rows with a label above 0.
     start : PositionBias, optional
@@ -246,8 +306,8 @@ class Unbiased(Objective):
     Notes
     -----
     What is learned belongs to the training and is no part of the model; ``lp.position_bias`` reads it afterwards.
-    ``gradients`` learns nothing: it returns those of a first round. On a cluster, where sums over the workers would be
-    needed, it is refused.
+    ``gradients`` learns nothing: it returns those of a first round. On a cluster the sums are those over all workers, and
+    ``position`` is ``"rows"`` or a Dask column, laid out with the rows by ``lp.dask.partition_by_query``.
 
     References
     ----------
@@ -269,7 +329,7 @@ class Unbiased(Objective):
     summable = False  # what it learns, it learns from all queries
 
     objective: Objective
-    position: Positions | str | None
+    position: Labels | str | None
     method: str
     regularization: float
     rate: float | None
@@ -278,15 +338,16 @@ class Unbiased(Objective):
     normalize: bool
     start: PositionBias | None
     state: State | None  # of a round's plan
+    total: Total | None  # of a round's plan on a cluster
     counted: bool
 
     def __init__(
         self,
         objective: Objective,
-        position: npt.ArrayLike | str | None = None,
+        position: Any = None,
         method: str = "additive",
         *,
-        regularization: float = 0.0,
+        regularization: float | None = None,
         rate: float | None = None,
         propensities: Propensities | None = None,
         clip: float = 20.0,
@@ -315,9 +376,11 @@ class Unbiased(Objective):
             raise LambdaplugError(
                 f"start: expected what the same method has learned, lp.position_bias(booster), got {shown(start)}."
             )
-        positions = position if position is None or isinstance(position, str) else Positions(position)
-        self._set(objective=objective, position=positions, method=method)
-        self._set(regularization=not_negative(regularization, "regularization"), clip=positive(clip, "clip"))
+        if not (position is None or isinstance(position, str)):
+            position = Column(position) if hasattr(position, "__dask_graph__") else Positions(position)
+        self._set(objective=objective, position=position, method=method, total=None)
+        own = USUAL_REGULARIZATION[method] if regularization is None else regularization
+        self._set(regularization=not_negative(own, "regularization"), clip=positive(clip, "clip"))
         self._set(rate=None if rate is None else positive(rate, "rate"), normalize=bool(normalize), start=start)
         self._set(propensities=None if propensities is None else _propensities(propensities), state=None)
         self._set(counted=not known)
@@ -326,7 +389,11 @@ class Unbiased(Objective):
         said = [repr(self.objective)]
         said += [f"position={self.position!r}"] if self.position is not None else []
         said += [f"method={self.method!r}"] if self.method != "additive" else []
-        for name, usual in (("regularization", 0.0), ("rate", None), ("clip", 20.0)):
+        for name, usual in (
+            ("regularization", USUAL_REGULARIZATION[self.method]),
+            ("rate", None),
+            ("clip", 20.0),
+        ):
             value = getattr(self, name)
             said += [f"{name}={value:g}"] if value != usual else []
         if self.propensities is not None:
@@ -351,12 +418,21 @@ class Unbiased(Objective):
     def check_order(self, queries: Queries) -> None:
         self.objective.check_order(queries)
 
+    @property
+    def sources(self) -> tuple[Labels, ...]:
+        own = (self.position,) if isinstance(self.position, Column) else ()
+        return tuple(dict.fromkeys((*super().sources, *own)))
+
     def check_share(self) -> None:
-        if self.propensities is None or self.normalize:
+        if self.position is None or isinstance(self.position, Positions):
             raise LambdaplugError(
-                f"{self!r}: on a cluster a worker sees its share of the rows, and what is learned of positions would be each "
-                "worker's own. Learn it on one machine, and train on the cluster with known numbers: lp.Unbiased(objective, "
-                "position='rows', propensities=lp.position_bias(booster).propensity)."
+                f"{self!r}: on a cluster, position must follow the rows: expected 'rows', where the rows of each query stand in "
+                "the order shown, or a Dask column: dX, dy, dq, dposition = lp.dask.partition_by_query(X, y, qid, position)."
+            )
+        if self.normalize:
+            raise LambdaplugError(
+                f"{self!r}: on a cluster a worker sees its share of the rows, and normalize=True divides by a mean over all "
+                "of them. Leave it out: it scales all gradients alike."
             )
         super().check_share()
 
@@ -364,8 +440,8 @@ class Unbiased(Objective):
         """Of each row."""
 
         def make() -> Integers:
-            if isinstance(self.position, Positions):
-                return self.position.of(queries).astype(np.int64)
+            if isinstance(self.position, Labels):
+                return _checked(self.position.of(queries))
             if self.position == ROWS:
                 return row_order(queries.offsets).astype(np.int64)
             if queries.position is None:
@@ -396,14 +472,13 @@ class Unbiased(Objective):
             state = State(self.method, self.start)
             if memory is not None:  # a training, which begins
                 memory[self] = state
-                _last.pop(self, None)  # an equal objective that may end sooner must not be the key
-                _last[self] = state
+                keep_state(self, state)
                 if moment.iteration > 0 and self.start is None:
                     _warn_of_a_new_beginning(moment.iteration)
         rate = self.rate
         if rate is None and self.method == "additive":
             rate = moment.rate()
-        return self._with(objective=inner, state=state, rate=rate)
+        return self._with(objective=inner, state=state, rate=rate, total=moment.total)
 
     def weights(self, queries: Queries) -> Array:
         """One per row: 1/propensity of its position."""
@@ -436,15 +511,17 @@ class Unbiased(Objective):
         plus, minus = np.zeros((2, len(positions)))
         if state is None:
             return inner(values, PairBias(plan.weights(queries), np.ones(len(positions)), plus, minus, weight))
-        state.grow(int(positions.max(initial=-1)) + 1)
+        more = plan.total is None and int(positions.max(initial=-1)) >= state.counts.shape[1]
+        if more or not state.counts.size:
+            state.begin(positions, queries.labels, plan.total)
         if plan.method == "additive":
             shifted = values + state.columns[0][positions] if len(values) == len(positions) else values
             out = inner(shifted)
             rate = USUAL_RATE if plan.rate is None else plan.rate
-            state.step(positions, *out, rate, plan.regularization)
+            state.step(positions, out, plan.total, rate, plan.regularization)
             return out
         out = inner(values, PairBias(*state.factors(positions, plan.clip), plus, minus, weight))
-        state.weigh(positions, plus, minus, plan.regularization)
+        state.weigh(positions, plus, minus, plan.total, plan.regularization)
         return out
 
     def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:  # noqa: ARG002

@@ -19,10 +19,11 @@ from distributed import get_worker
 
 from ...errors import LambdaplugError
 from ...evaluation import Metric
-from ...objectives import Objective, as_objective
+from ...objectives import Objective, Unbiased, as_objective
 from ...queries import Array, Labels, vector
 from ...rows import sizes_of
 from ..base import by_name
+from ..bias import position_bias, remember
 from ..callback import Callback, with_callback
 from ..lightgbm import LGBMRanker
 from ..sharing import STAND_IN_WEIGHT, Share, set_columns, sharing
@@ -193,6 +194,8 @@ class WorkerRanker(LGBMRanker):
         network.connect(int(self.get_params()["time_out"]))
         with sharing(Share(told.uneven, member.total)):
             super().fit(X, labels, **kwargs)
+        if isinstance(self.objective, Unbiased) and self.objective.propensities is None:
+            self.learned = position_bias(self)
         # Given as several evaluation sets, the training data are reported once, by the last of their names.
         mine = [name for name, names in zip(kwargs.get("eval_names") or (), told.evals, strict=False) if names is None]
         for found in (self.evals_result_, self.best_score_):
@@ -377,6 +380,9 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker):  # type: ignore[misc]
             with watched(client, hub, training):
                 options.update(X=data.X, y=data.y, hub=hub, training=training)
                 self._lgb_dask_fit(model_factory=WorkerRanker, **options)
+            remember(
+                self.booster_, before, self.__dict__.pop("learned", None)
+            )  # LightGBM takes over a worker's attributes
         finally:
             self.objective = before  # not the copy that was on a worker, whose columns are names
 

@@ -23,10 +23,12 @@ from xgboost import dask as dxgb
 from ...errors import LambdaplugError
 from ...evaluation import Metric
 from ...measures import Measure
-from ...objectives import Objective, as_objective
+from ...objectives import Objective, Unbiased, as_objective
+from ...objectives.unbiased import PositionBias
 from ...queries import Array, Labels
 from ...rows import sizes_of
 from ..base import by_name
+from ..bias import position_bias, remember
 from ..callback import Callback, with_callback
 from ..sharing import columns_of, set_columns
 from ..xgboost import metrics_of, plain_parameters
@@ -50,6 +52,7 @@ __all__ = ["DaskXGBRanker", "train"]
 
 _columns: dict[str, dict[int, dict[str, Array]]] = {}  # by training, number of a partition and name
 _failures: dict[str, list[str]] = {}  # by training
+_learning: dict[str, Unbiased] = {}  # by training: what can be asked for what it has learned
 
 
 def _mark(training: str, number: int, part: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
@@ -59,9 +62,15 @@ def _mark(training: str, number: int, part: dict[str, Any], columns: dict[str, A
     return {**part, "label_lower_bound": np.full(part["data"].shape[0], number, np.float32)}
 
 
+def _curve(training: str) -> PositionBias | None:
+    """What this worker's training has learned of positions, as all others have."""
+    return position_bias(_learning[training]) if training in _learning else None
+
+
 def _clear(training: str) -> list[str]:
     """After a training nothing is left of it; says what went wrong."""
     _columns.pop(training, None)
+    _learning.pop(training, None)
     return _failures.pop(training, [])
 
 
@@ -94,6 +103,8 @@ class _Bound:
                 set_columns(
                     data, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
                 )
+            if isinstance(self.what, Unbiased) and self.what.propensities is None:
+                _learning[self.training] = self.what
             return self.what(scores, data)
 
 
@@ -262,7 +273,10 @@ def train(
             ],
             **options,
         )
-        return _connected(run)
+        result = _connected(run)
+        for curve in client.run(_curve, training).values() if isinstance(objective, Unbiased) else ():
+            remember(result["booster"], objective, curve)
+        return result
     except xgb.core.XGBoostError as error:
         failed = list(itertools.chain(*client.run(_clear, training, on_error="ignore").values()))
         reason = LambdaplugError(failed[0]) if failed else lost(client, workers)
