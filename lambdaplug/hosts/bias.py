@@ -6,7 +6,8 @@ import numpy as np
 
 from ..checking import shown
 from ..errors import LambdaplugError
-from ..objectives.unbiased import PositionBias, State, Unbiased, keep_state, last_state
+from ..objectives import Objective
+from ..objectives.unbiased import PositionBias, State, keep_state, last_state
 from .following import host_of
 
 __all__ = ["position_bias", "remember"]
@@ -26,7 +27,7 @@ def position_bias(trained: Any) -> PositionBias:
 
     Parameters
     ----------
-    trained : Booster, estimator or Unbiased
+    trained : Booster, estimator or objective
         A Booster of LightGBM or XGBoost as the training returned it, ``lp.LGBMRanker`` or ``lp.XGBRanker`` after ``fit``, or
         the objective: then of the training that began last with it. A Booster that was saved, copied or sliced
         (XGBoost's ``save_best=True``) has no curve; ask the objective.
@@ -46,7 +47,7 @@ def position_bias(trained: Any) -> PositionBias:
         ...
     lambdaplug.errors.LambdaplugError: no training with Unbiased(LambdaRank('map'), position='rows', rate=0.5) has begun in this process.
     """
-    if isinstance(trained, Unbiased):
+    if isinstance(trained, Objective):
         state = last_state(trained)
         if state is None:
             raise LambdaplugError(f"no training with {trained!r} has begun in this process.")

@@ -21,7 +21,7 @@ from ..queries import Array, Queries, Task
 from ..rows import differing, row_order
 from ..schedules import Memory, Moment
 from .base import EMPTY, Into, Objective, Ranking, Scratch, refuse_document_weights, require_order
-from .unbiased import State
+from .unbiased import State, keep_state
 
 __all__ = ["XENDCG", "BuiltIn", "Lambdarank", "RankPairs", "UnbiasedRankPairs"]
 
@@ -355,7 +355,10 @@ class UnbiasedRankPairs(RankPairs):
         if self.state is not None:
             return self
         memory = {} if moment.memory is None else moment.memory
-        return self._with(state=memory.setdefault(self, State("pairwise", None)))
+        if self not in memory:
+            memory[self] = State("pairwise", None)
+            keep_state(self, memory[self])
+        return self._with(state=memory[self])
 
     def differentiate(
         self, queries: Queries, *ranked: Any, memory: Memory | None = None, **options: Any

@@ -235,21 +235,21 @@ def _sums(positions: Integers, values: Sequence[Any], count: int, total: Total |
     return sums if total is None else total(sums)
 
 
-_last: weakref.WeakKeyDictionary[Unbiased, State] = weakref.WeakKeyDictionary()
+_last: weakref.WeakKeyDictionary[Objective, State] = weakref.WeakKeyDictionary()
 
 
-def keep_state(objective: Unbiased, state: State) -> None:
+def keep_state(objective: Objective, state: State) -> None:
     """As that of the training that began last."""
     _last.pop(objective, None)  # an equal objective that may end sooner must not be the key
     _last[objective] = state
 
 
-def last_state(objective: Unbiased) -> State | None:
+def last_state(objective: Objective) -> State | None:
     """Of the training that began last with this objective, or one equal to it."""
     return _last.get(objective)
 
 
-Propensities: TypeAlias = Sequence[float] | npt.NDArray[Any] | Callable[[int], float]
+Propensities: TypeAlias = Sequence[float] | npt.NDArray[Any] | PositionBias | Callable[[int], float]
 
 
 class Unbiased(Objective):
@@ -548,7 +548,7 @@ def _require_pairs(objective: Objective) -> None:
 def _propensities(given: Propensities) -> tuple[float, ...] | Callable[[int], float]:
     if callable(given):
         return given
-    values = vector(given, "propensities")
+    values = vector(given.propensity if isinstance(given, PositionBias) else given, "propensities")
     for place, value in enumerate(values.tolist()):
         _require_positive(place, value)
     return tuple(values.tolist())
