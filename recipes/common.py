@@ -2,10 +2,19 @@
 
 import argparse
 import dataclasses
+import functools
+import hashlib
+import json
 import os
+import pickle
+import sys
+import time
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 
 import lambdaplug as lp
 
@@ -74,3 +83,248 @@ def on_workers(about, plot):
     objective = lp.interpolate(lp.LambdaRank("ndcg@10"), lp.LambdaRank("map"), weight=lp.linear(0.0, 0.01))
     print(f"training {objective!r}, {options.rounds} trees on {len(train.group)} queries", flush=True)
     return train, test, objective, options
+
+
+# --- the papers' claims ------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """What a paper says: that one thing is ahead of another, by ``effect``.
+
+    Where it says no more than "significantly", ``queries`` is how many it tested on, and the effect the least that is
+    significant with so many. ``least`` is what the effect has to exceed: 0, or below it for "no loss". ``points`` are
+    hundredths of a measure.
+    """
+
+    paper: str
+    claim: str
+    effect: float | None = None
+    queries: int | None = None
+    least: float = 0.0
+    unit: str = "points"
+    over: str = "queries"  # what was tested
+
+    def decide(self, differences):
+        """The verdict of differences query by query, an array for each data set (NaN where a measure is undefined).
+
+        Confirmed: the 95 % interval is above ``least``. Refuted: it is below the paper's effect. The power is the
+        chance of a confirmation if the paper's effect is the true one; ``needed`` queries would make it 80 %. Where one
+        data set alone confirms and another refutes, trainings vary more than queries: then the interval is that of
+        the data sets' means.
+        """
+        scale = 100.0 if self.unit == "points" else 1.0
+        sets = [scale * np.asarray(d, dtype=float)[~np.isnan(d)] for d in differences]
+        found = self._over(np.concatenate(sets))
+        effect = found["effect"]
+        alone = {self._over(one, effect)["verdict"] for one in sets if len(sets) > 1}
+        means = [round(float(one.mean()), 5) for one in sets]
+        if {"confirmed", "refuted"} <= alone:
+            found = self._over(np.array(means), effect) | {"over": "data sets"}
+        return dataclasses.asdict(self) | found | {"sets": means}
+
+    def _over(self, values, effect=None):
+        """The numbers of a paired test."""
+        from scipy.special import ndtr, stdtrit
+
+        n, spread = len(values), float(values.std(ddof=1))
+        error, mean = spread / n**0.5, float(values.mean())
+        low, high = (mean + sign * float(stdtrit(n - 1, 0.975)) * error for sign in (-1, 1))
+        if effect is None:
+            effect = 1.96 * spread / self.queries**0.5 if self.queries and self.effect is None else self.effect
+        there = "significant" if self.queries else "yes" if self.effect is None else f"{self.effect:+.2f}"
+        above = None if effect is None or error == 0.0 else effect - self.least
+        verdict = "refuted" if high < (self.least if effect is None else effect) else "undecided"
+        return {
+            "there": there + (f" (at least {effect:+.2f})" if self.queries else ""),
+            "effect": effect,
+            "here": mean,
+            "low": low,
+            "high": high,
+            "spread": spread,
+            "tested": n,
+            "needed": None if above is None else int(np.ceil((2.8016 * spread / above) ** 2)),
+            "power": None if above is None else float(ndtr(above / error - 1.96)),
+            "verdict": "confirmed" if low > self.least else verdict,
+        }
+
+    def count(self, improving, directions, noticed=1.0, share=0.01):
+        """The verdict on "no direction improves": none did, or surely more than a share of all do.
+
+        ``noticed`` is the chance to notice a direction that improves; the power, that of seeing one if a share does.
+        """
+        from scipy.special import betaincinv
+
+        low = float(betaincinv(improving, directions - improving + 1, 0.025)) if improving else 0.0
+        high = float(betaincinv(improving + 1, directions - improving, 0.975)) if improving < directions else 1.0
+        power = 1 - (1 - share * noticed) ** directions
+        unseen = "confirmed" if power >= 0.8 else "undecided"
+        numbers = {"effect": 0.0, "here": 100 * improving / directions, "low": 100 * low, "high": 100 * high}
+        numbers |= {
+            "there": "0",
+            "spread": None,
+            "tested": directions,
+            "over": "directions",
+            "sets": [],
+            "power": power,
+        }
+        numbers["needed"] = int(np.ceil(np.log(0.2) / np.log(1 - share * noticed))) if noticed > 1e-6 else None
+        numbers["verdict"] = unseen if improving == 0 else "refuted" if low > share else "undecided"
+        return dataclasses.asdict(self) | numbers
+
+
+def shown_claim(one):
+    """A line about a decided claim."""
+    power = "" if one["power"] is None else f", power {one['power']:.2f} ({one['needed']} needed for 0.80)"
+    return (
+        f"{one['verdict'].upper()}: {one['claim']}: there {one['there']}, here {one['here']:+.2f} "
+        f"({one['low']:+.2f} to {one['high']:+.2f}) {one['unit']}, {one['tested']:,} {one['over']}{power}"
+    )
+
+
+class Best(NamedTuple):
+    objective: Any
+    parameters: dict
+    value: float
+    model: Any
+    tests: dict
+
+
+@functools.lru_cache(2)
+def _web(sizes, documents, features, noise, seed):
+    return lp.data.cubic(sum(sizes), documents, features, noise=noise, seed=seed).split(*sizes)
+
+
+class Study:
+    """A recipe that decides claims: its command line, its data, trainings done once, and what it found, as a file.
+
+    ``quick`` names the options that ``--quick`` makes small.
+    """
+
+    def __init__(self, about, *, tested=10_000, seeds=2, quick=None, given=(), **defaults):
+        self.name, self.about = Path(sys.argv[0]).stem, about
+        parser = arguments(about, f"{self.name}.png", **{"rounds": 100, "queries": 1500} | defaults)
+        parser.add_argument("--test-queries", type=int, default=tested, help="of the generated data, beside --queries")
+        parser.add_argument("--seeds", type=int, default=seeds, help="generated data sets")
+        parser.add_argument("--kept", help="a folder for finished trainings: a run that was stopped goes on from there")
+        parser.add_argument("--out", help="a folder for what was found, from which make_results.py makes the page")
+        for flag, options in given:
+            parser.add_argument(flag, **options)
+        self.options = options = parser.parse_args()
+        if options.quick:
+            small = {"queries": 60, "test_queries": 80, "rounds": 10, "seeds": 1} | (quick or {})
+            vars(options).update(small)
+        if options.data:
+            options.seeds = 1
+        self.lines, self.claims, self.seconds = [], [], 0.0
+        self.bar = tqdm(desc="trainings", disable=None)
+
+    def data(self, seed=0, documents=50, features=10, valid=1000, noise=0.3):
+        """Train, validation and test parts, as a web search engine's: 50 documents per query, most of them bad."""
+        options = self.options
+        if options.data:
+            return load(options.data)
+        sizes = options.queries, min(valid, options.queries), options.test_queries
+        return _web(sizes, documents, features, noise, seed)
+
+    def once(self, key, compute):
+        """``compute()``, or what it returned when it was done before with these options."""
+        options = self.options
+        same = {name: getattr(options, name) for name in ("data", "queries", "test_queries", "rounds")}
+        text = repr((self.name, key, same, lp.__version__))
+        path = options.kept and Path(options.kept, hashlib.sha256(text.encode()).hexdigest()[:24] + ".pkl")
+        if path and path.exists():
+            value, seconds = pickle.loads(path.read_bytes())
+        else:
+            start = time.perf_counter()
+            value = compute()
+            seconds = time.perf_counter() - start
+            if path:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.with_suffix(".part").write_bytes(pickle.dumps((value, seconds)))
+                path.with_suffix(".part").replace(path)
+        self.seconds += seconds
+        self.bar.update()
+        return value
+
+    def best(self, key, choices, parts, measure, measures, callbacks=()):
+        """Of (objective, parameters): the one whose model is best on validation, its value there, the model, its tests.
+
+        The tests are the values of the test queries by each of ``measures``.
+        """
+        part, valid, test = parts
+        found = []
+        for objective, parameters in choices:
+
+            def train(objective=objective, parameters=parameters):
+                return trained(objective, part, valid, measure, self.options.rounds, callbacks, **parameters)
+
+            found.append(self.once((key, objective, parameters), train))
+        k = max(range(len(found)), key=lambda k: found[k][0])
+        value, model = found[k]
+        tests = self.once((key, "tested", choices[k], measures), lambda: values(measures, test, model.predict(test.X)))
+        return Best(*choices[k], value, model, tests)
+
+    def say(self, text=""):
+        tqdm.write(str(text), file=sys.stdout)
+        self.lines += str(text).split("\n")
+
+    def decide(self, claim, differences):
+        self._found(claim.decide(differences))
+
+    def count(self, claim, improving, directions, noticed=1.0):
+        self._found(claim.count(improving, directions, noticed))
+
+    def _found(self, one):
+        self.claims.append({k: round(v, 5) if isinstance(v, float) else v for k, v in one.items()})
+        tqdm.write(shown_claim(one), file=sys.stdout)
+
+    def finish(self, figure):
+        """Save the figure, and with ``--out`` all that was said and decided."""
+        self.bar.close()
+        options = self.options
+        figure.savefig(options.plot, dpi=80)
+        if options.out:
+            out = Path(options.out)
+            out.mkdir(parents=True, exist_ok=True)
+            figure.savefig(out / f"{self.name}.png", dpi=80)
+            left_out = {"--out", "--kept", "--plot"}
+            rest = [w for i, w in enumerate(sys.argv) if i and not left_out & {w, sys.argv[i - 1]}]
+            found = {
+                "recipe": self.name,
+                "about": self.about,
+                "command": " ".join([f"python recipes/{self.name}.py", *rest]),
+                "minutes": round(self.seconds / 60, 1),
+                "made with": {name: version(name) for name in ("lightgbm", "xgboost", "numpy", "numba")},
+                "claims": self.claims,
+                "text": self.lines,
+            }
+            (out / f"{self.name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def trained(objective, part, valid, measure, rounds, callbacks=(), **parameters):
+    """(validation value, model): LightGBM's on one thread, with the trees that are best on validation by the measure."""
+    import lightgbm as lgb
+
+    data = lgb.Dataset(part.X, part.labels, group=part.group)
+    model = lgb.train(
+        {"objective": objective, "num_threads": 1, "metric": "None", "verbose": -1} | parameters,
+        data,
+        rounds,
+        valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
+        feval=lp.metric(measure),
+        callbacks=[lgb.early_stopping(rounds, verbose=False), *callbacks],
+    )
+    return next(iter(model.best_score["valid_0"].values())), lgb.Booster(model_str=model.model_to_string())
+
+
+def values(measures, part, scores):
+    """Each measure of each query, by the measure's name."""
+    return lp.evaluate(measures, part.labels, scores, part.group, per_query=True)
+
+
+def interval(sets):
+    """(mean, half of its 95 % interval) of the values of all queries of all data sets."""
+    every = np.concatenate(sets)
+    every = every[~np.isnan(every)]
+    return float(every.mean()), 1.96 * float(every.std(ddof=1)) / len(every) ** 0.5

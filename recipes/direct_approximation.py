@@ -1,12 +1,12 @@
 """Climb the measure itself: ApproxAP and ApproxNDCG beside LambdaRank.
 
-    python recipes/direct_approximation.py                    # five folds of MQ2008 where it is found, else generated data
+    python recipes/direct_approximation.py                    # generated data, and the five folds of MQ2008 where it is found
     python recipes/direct_approximation.py --data file.npz    # your own: arrays X, y, qid, part (1..5)
 
-Section 6 of "A general approximation framework for direct optimization of information retrieval measures" (2008). Plots
-how far the surrogate is from the measure while a model learns, for several alpha and beta (Figures 1-3), and prints test
-MAP and NDCG of models trained for either (Tables 2 and 3), alpha, beta and LambdaRank's learning rate chosen on
-validation, with paired 95 % intervals over the queries of all folds.
+Section 6 of "A general approximation framework for direct optimization of information retrieval measures" (2008): how
+far the surrogate is from the measure while a model learns, for several alpha and beta (Figures 1-3), and test MAP and
+NDCG of models trained for either (Table 3, Figure 5), alpha, beta and the learning rate chosen on validation. Beside
+them LambdaRank and lp.objective, which is smoothed; the paper compares with other methods (Table 2, Figure 4).
 """
 
 import itertools
@@ -16,21 +16,23 @@ import lightgbm as lgb
 import matplotlib
 import numpy as np
 import pandas as pd
-from scipy import stats
-from tqdm import tqdm
 
 import lambdaplug as lp
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-ALPHAS = [10, 20, 50, 100, 300]
-BETAS = [1, 10, 100]
-SPEEDS = [0.03, 0.1, 0.2]
+PAPER = "Qin, Liu, Li 2008"
 MEASURES = {"AP": "map", "NDCG": "ndcg"}
+DATA = "a .npz file; default: generated data, and MQ2008 where it is found"
 # Steps of a fixed length along the gradient, as in the paper. In a Newton step alpha would be no more than the scores' unit.
-DATA = "a .npz file; default: MQ2008 where it is found, else generated data"
 STEPS = {"hessian": "constant", "normalize": "std"}
+LEAVES = {"num_leaves": 15, "learning_rate": 0.2}
+FIGURES = {
+    "AP, beta 10 (Figure 1)": [("map", {"alpha": alpha, "beta": 10}) for alpha in (10, 50, 100)],
+    "AP, alpha 100 (Figure 2)": [("map", {"alpha": 100, "beta": beta}) for beta in (1, 10, 100)],
+    "NDCG (Figure 3)": [("ndcg", {"alpha": alpha}) for alpha in (10, 50, 300)],
+}
 
 
 def load(path):
@@ -49,154 +51,129 @@ def folds(parts):
         yield together(turned[:3]), turned[3], turned[4]
 
 
-def train(objective, part, rounds, speed=0.1, **watching):
-    parameters = {"objective": objective, "learning_rate": speed, "num_leaves": 15, "metric": "None", "verbose": -1}
-    data = lgb.Dataset(part.X, part.labels, group=part.group)
-    return lgb.train(parameters | {"min_sum_hessian_in_leaf": 1e-12}, data, rounds, **watching)
-
-
-def train_best(objective, part, valid, measure, rounds, speed):
-    """The trees, as many as were best on validation, and how good they were there."""
-    model = train(
-        objective,
-        part,
-        rounds,
-        speed,
-        valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group)],
-        feval=lp.metric(measure),
-        callbacks=[lgb.early_stopping(rounds, verbose=False)],
-    )
-    return model, model.best_score["valid_0"][measure]
-
-
-def approximation_error(objective, part, rounds, step):
-    """Mean |surrogate - measure| over the training queries, as the model grows."""
-    name = str(objective.measure)
-    model = train(objective, part, rounds)
-    errors = {}
-    for m in range(step, rounds + 1, step):
-        scores = model.predict(part.X, num_iteration=m)
-        truth = lp.evaluate(name, part.labels, scores, part.group, per_query=True)[name]
-        errors[m] = np.nanmean(
-            np.abs(objective.value(labels=part.labels, scores=scores, group=part.group, per_query=True) - truth)
-        )
-    return pd.Series(errors)
-
-
 def label_of(setting):
     return ", ".join(f"{name} {value:g}" for name, value in setting.items())
 
 
+def approximation_error(objective, part, rounds):
+    """|surrogate - measure| of the training queries as the model grows: {trees: values}."""
+    name = str(objective.measure)
+    parameters = {"objective": objective, "num_threads": 1, "verbose": -1} | LEAVES
+    model = lgb.train(parameters, lgb.Dataset(part.X, part.labels, group=part.group), rounds)
+    errors = {}
+    for m in np.unique(np.linspace(max(1, rounds // 20), rounds, 12).astype(int)).tolist():
+        scores = model.predict(part.X, num_iteration=m)
+        truth = common.values(name, part, scores)[name]
+        errors[m] = np.abs(objective.value(labels=part.labels, scores=scores, group=part.group, per_query=True) - truth)
+    return errors
+
+
+def figures(study, axes, title, part):
+    """Figures 1-3 and their claims, on the training queries of one fold."""
+    rounds, last = study.options.rounds, {}
+    for axis, (figure, settings) in zip(axes, FIGURES.items(), strict=False):
+        for measure, setting in settings:
+            objective = lp.Approx(measure, **setting, **STEPS)
+            errors = study.once((title, objective), lambda o=objective: approximation_error(o, part, rounds))
+            axis.plot(list(errors), [np.nanmean(one) for one in errors.values()], label=label_of(setting))
+            last[measure, label_of(setting)] = list(errors.values())
+        axis.set(title=figure, xlabel="trees", ylabel="mean |surrogate - measure|")
+        axis.legend(fontsize="small")
+    means = {name: [np.nanmean(one[k]) for k in (0, len(one) // 2, -1)] for name, one in last.items()}
+    study.say(f"{title}, training queries of a fold: approximation error after a twentieth, half and all of the trees")
+    study.say(pd.DataFrame(means, index=["1/20", "1/2", "all"]).T.round(4).to_string())
+    ends = {name: one[-1] for name, one in last.items()}
+    for bound, (name, errors) in [(5.0, one) for one in list(ends.items())[:3]] + [(2.0, list(ends.items())[2])]:
+        claim = f"{bound:g} points minus AP's error is above 0, {name[1]}, {title}"
+        study.decide(common.Claim(f"{PAPER}, Figure 1", claim), [bound / 100 - errors])
+    for number, settings in enumerate(FIGURES.values(), 1):
+        for blunt, sharp in itertools.pairwise((measure, label_of(setting)) for measure, setting in settings):
+            claim = f"{blunt[0].upper().replace('MAP', 'AP')}'s error falls from {blunt[1]} to {sharp[1]}, {title}"
+            study.decide(common.Claim(f"{PAPER}, Figure {number}", claim), [ends[blunt] - ends[sharp]])
+
+
 def candidates(quick):
-    """What validation chooses among: (learning rate, objective)."""
-    alphas, betas, speeds = ([10], [10], [0.1]) if quick else (ALPHAS, BETAS, SPEEDS)
-    found = {}
+    """What validation chooses among: {name: (measure, [(objective, parameters)])}."""
+    alphas, betas, speeds = ([10], [10], [0.1]) if quick else ([10, 50, 100], [1, 10, 100], [0.2, 0.1])
+    rates, found = [LEAVES | {"learning_rate": speed} for speed in speeds], {}
     for name, measure in MEASURES.items():
-        settings = [{"alpha": a, "beta": b} for a, b in itertools.product(alphas, betas if name == "AP" else [10])]
-        found[f"Approx{name}"] = [(0.1, lp.Approx(measure, **setting, **STEPS)) for setting in settings]
-        found[f"Approx{name}"] += [(speed, lp.Approx(measure)) for speed in speeds]
+        settings = [{"alpha": a, "beta": b} for a, b in itertools.product(alphas, betas)]
+        if name == "NDCG":
+            settings = [{"alpha": a} for a in (*alphas, 300)]
+        choices = [(lp.Approx(measure, **setting, **STEPS), rates[0]) for setting in settings]
+        found[f"Approx{name}"] = measure, [*choices, (lp.Approx(measure), rates[0])]
     for name, measure in MEASURES.items():
-        found[f"LambdaRank {name}"] = [(speed, lp.LambdaRank(measure)) for speed in speeds]
+        found[f"LambdaRank {name}"] = measure, [(lp.LambdaRank(measure), rate) for rate in rates]
+        found[f"lp.objective {name}"] = measure, [(lp.objective(measure), rates[0])]
     return found
 
 
-def interval(a, b):
-    d = (a - b)[~np.isnan(a - b)]
-    low, high = stats.ttest_1samp(d, 0.0).confidence_interval(0.95)
-    return float(d.mean()), float(low), float(high)
-
-
-def figures(axes, part, rounds):
-    """Figures 1-3: how far the surrogate is from the measure as a model grows."""
-    shown = {
-        "AP, beta 10 (Figure 1)": [("map", {"alpha": alpha, "beta": 10}) for alpha in (10, 50, 100)],
-        "AP, alpha 100 (Figure 2)": [("map", {"alpha": 100, "beta": beta}) for beta in (1, 10, 100)],
-        "NDCG (Figure 3)": [("ndcg", {"alpha": alpha}) for alpha in (10, 50, 300)],
-    }
-    last = {}
-    for axis, (title, settings) in zip(axes, tqdm(shown.items(), desc="figures", disable=None), strict=False):
-        for measure, setting in settings:
-            label = label_of(setting)
-            objective = lp.Approx(measure, **setting, **STEPS)
-            errors = approximation_error(objective, part, rounds, max(1, rounds // 20))
-            axis.plot(errors, label=label)
-            last[measure.upper(), label] = [errors.iloc[0], errors.iloc[len(errors) // 2], errors.iloc[-1]]
-        axis.set(title=f"|surrogate - measure|, {title}", xlabel="trees")
-        axis.legend(fontsize="small")
-    print(
-        "Approximation error on the training queries of fold 1 (Figures 1-3), after a twentieth, half and all of the trees:"
+def contest(study, title, splits):
+    """Every model measured by both measures; values of all folds, by name and measure."""
+    found, chosen = {}, {}
+    for name, (measure, choices) in candidates(study.options.quick).items():
+        best = [
+            study.best((title, k), choices, parts, measure, list(MEASURES.values())) for k, parts in enumerate(splits)
+        ]
+        found[name] = {column: [one.tests[text] for one in best] for column, text in MEASURES.items()}
+        chosen[name] = [f"{one.objective!r}".replace(", hessian='constant', normalize='std'", "") for one in best]
+    rows = {}
+    for name, columns in found.items():
+        rows[name] = []
+        for column, sets in columns.items():
+            own, half = common.interval(sets)
+            against = found[f"LambdaRank {column}"][column]
+            change, error = common.interval([a - b for a, b in zip(sets, against, strict=True)])
+            rows[name] += [f"{100 * own:.2f} ± {100 * half:.2f}", f"{100 * change:+.2f} ± {100 * error:.2f}"]
+    columns = [
+        text
+        for name in ("MAP", "NDCG")
+        for text in (name, f"against LambdaRank {name[-2:] if name == 'MAP' else name}")
+    ]
+    study.say(
+        f"\n{title}, test queries of {len(splits)} {'data set(s)' if title == 'generated' else 'folds'}, points with 95 % intervals (Table 3, Figure 5):"
     )
-    print(pd.DataFrame(last, index=["1/20", "1/2", "all"]).T.round(4).to_string())
+    study.say(pd.DataFrame(rows, index=columns).T.to_string())
+    for name in ("ApproxAP", "ApproxNDCG"):
+        study.say(f"  {name}, chosen on validation: {'; '.join(dict.fromkeys(chosen[name]))}")
+    pairs = [("AP", "ApproxAP", "ApproxNDCG"), ("NDCG", "ApproxNDCG", "ApproxAP")]
+    differ = {c: [x - y for x, y in zip(found[a][c], found[b][c], strict=True)] for c, a, b in pairs}
+    if title != "generated":  # folds are one data set
+        differ = {column: [np.concatenate(folds)] for column, folds in differ.items()}
+    study.decide(common.Claim(f"{PAPER}, Table 3", f"ApproxAP beats ApproxNDCG by MAP, {title}", 3.2), differ["AP"])
+    claim = f"ApproxNDCG is not behind ApproxAP by NDCG (half a point), {title}"
+    study.decide(common.Claim(f"{PAPER}, Figure 5", claim, 0.05, least=-0.5), differ["NDCG"])
+    return found
 
-    for title, settings in shown.items():
-        ends = [last[measure.upper(), label_of(setting)][-1] for measure, setting in settings]
-        falls = "falls" if all(a > b for a, b in itertools.pairwise(ends)) else "does NOT always fall"
-        print(f"{title}: the error {falls} as the sigmoid sharpens; at most {max(ends):.4f} at the end")
+
+def dots(axis, title, found):
+    for shift, column in enumerate(MEASURES):
+        means, halves = 100 * np.array([common.interval(columns[column]) for columns in found.values()]).T
+        label = column.replace("AP", "MAP")
+        axis.errorbar(np.arange(len(found)) + 0.15 * shift, means, halves, fmt="o", capsize=3, label=label)
+    axis.set_xticks(range(len(found)), found, rotation=35, ha="right", fontsize="small")
+    axis.set(title=f"{title}, test queries, 95 % intervals", ylabel="points", xlabel="trained with")
+    axis.legend(fontsize="small")
 
 
 def main():
-    parser = common.arguments(
-        __doc__,
-        "direct_approximation.png",
-        rounds=100,
-        data=DATA,
-        quick="generated data, one fold, no choice of alpha and beta",
-    )
-    options = parser.parse_args()
-    rounds = 15 if options.quick else options.rounds
+    study = common.Study(__doc__, queries=1000, rounds=60, tested=8000, data=DATA)
+    options = study.options
+    sets = {}
+    if not options.data:
+        sets["generated"] = [study.data(seed) for seed in range(options.seeds)]
     path = options.data or (None if options.quick else common.beside("mq2008"))
     if path:
-        parts = load(path)
-    else:
-        size = (100, 15, 10) if options.quick else (750, 20, 25)
-        parts = lp.data.cubic(size[0], documents=size[1], features=size[2], noise=0.5).split(*[0.2] * 5)
-    splits = list(folds(parts))[: 1 if options.quick else 5]
-
-    figure, axes = plt.subplots(1, 4, figsize=(18, 4))
-    print(f"{sum(len(part.group) for part in parts)} queries in five parts, {path or 'generated'}; {rounds} trees")
-    figures(axes, splits[0][0], rounds)
-
-    # Tables 2 and 3: every model measured by both.
-    contest = candidates(options.quick)
-    values = {name: {measure: [] for measure in MEASURES} for name in contest}
-    chosen = {name: [] for name in contest}
-    with tqdm(total=len(splits) * sum(map(len, contest.values())), desc="folds", disable=None) as bar:
-        for part, valid, test in splits:
-            for name, choices in contest.items():
-                measure = MEASURES["AP" if "AP" in name else "NDCG"]
-                best, best_value = None, -1.0
-                for speed, objective in choices:
-                    model, value = train_best(objective, part, valid, measure, rounds, speed)
-                    if value > best_value:
-                        best, best_value = (model, objective, speed), value
-                    bar.update()
-                chosen[name].append(f"{best[1]!r} at {best[2]:g}")
-                found = lp.evaluate(
-                    list(MEASURES.values()), test.labels, best[0].predict(test.X), test.group, per_query=True
-                )
-                for column, text in MEASURES.items():
-                    values[name][column].append(found[text])
-    values = {name: {c: np.concatenate(v) for c, v in columns.items()} for name, columns in values.items()}
-    table = pd.DataFrame(
-        {
-            name: {f"M{c}" if c == "AP" else c: np.nanmean(v) for c, v in columns.items()}
-            for name, columns in values.items()
-        }
-    ).T
-    print(f"Test queries of {len(splits)} fold(s) (Tables 2 and 3):")
-    print(table.round(4).to_string())
-    for name, picks in chosen.items():
-        print(f"  {name}, chosen on validation: {'; '.join(picks)}")
-    contests = [("ApproxAP", "LambdaRank AP", "AP"), ("ApproxNDCG", "LambdaRank NDCG", "NDCG")]
-    contests += [("ApproxAP", "ApproxNDCG", "AP"), ("ApproxNDCG", "ApproxAP", "NDCG")]
-    for a, b, column in contests:
-        gain, low, high = interval(values[a][column], values[b][column])
-        verdict = "better" if low > 0 else "worse" if high < 0 else "no significant difference"
-        print(f"{a} against {b} in {column}: {gain:+.4f} ({low:+.4f} to {high:+.4f}): {verdict}")
-    table.plot.bar(ax=axes[3], rot=20)
-    axes[3].set(title="test (Tables 2 and 3)", ylim=(0.97 * table.min().min(), 1.02 * table.max().max()))
+        sets["MQ2008" if not options.data else options.data] = list(folds(load(path)))
+    title = next(iter(sets))
+    figure, axes = plt.subplots(2, 3, figsize=(16, 9.5))
+    figures(study, axes[0], title, sets[title][0][0])
+    for axis, (name, splits) in zip(axes[1], sets.items(), strict=False):
+        dots(axis, name, contest(study, name, splits))
+    for axis in axes[1, len(sets) :]:
+        axis.remove()
     figure.tight_layout()
-    figure.savefig(options.plot, dpi=110)
+    study.finish(figure)
 
 
 if __name__ == "__main__":

@@ -4,35 +4,40 @@
     python recipes/graded_clicks.py --data file.npz    # your own: arrays X, y, click (NaN = unknown), qid, split (0, 1, 2)
 
 The graded objective of "Learning to rank with multiple objective functions" (2011): NDCG on the labels first, CNDCG on
-the clicks among documents of equal label. Sweeps the click tier's weight w, picks it on validation, and prints the
-paper's Table 1 with paired t-tests; plots NDCG@3 against CNDCG@3 over w and the paper's Figure 2.
+the clicks among documents of equal label. Its Table 1, with the click tier's weight w chosen in three ways: as in the
+paper, by validation NDCG@3; the highest validation CNDCG@3 that costs no more than half a point of NDCG@3; and w = 0.5
+under a guard (lp.guard) that keeps validation NDCG@3 at the finished baseline's from the first tree on, which young models
+are below, so that it holds the clicks back. Its Figure 2. Of the public log
+techno2020_clicks, where it is found, the click tier and CNDCG see only the documents that were shown to users.
 """
 
 import common
-import lightgbm as lgb
 import matplotlib
 import numpy as np
 import pandas as pd
-from tqdm import tqdm
 
 import lambdaplug as lp
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+PAPER = "Svore, Volkovs, Burges 2011"
 WEIGHTS = [0.01, 0.1, 0.2, 0.3, 0.4, 0.5]
+BOUND = 0.005  # of NDCG@3: half a point
+THERE = {"cndcg@3": 46.75 - 43.12, "cndcg@10": 48.37 - 45.59}  # Table 1, clicks of the same query
 CUTS = range(1, 11)
+MEASURES = [f"{kind}@{k}" for kind in ("ndcg", "cndcg") for k in CUTS]
 DATA = "a .npz file; default: generated data, and techno2020_clicks where it is found"
 
 
-def generated(queries, seed=0):
+def generated(study, seed):
     """Judged documents whose clicks depend on the label and on two features that the judges did not look at."""
-    data = lp.data.cubic(queries, documents=40, noise=0.3, seed=seed)
-    clicks = lp.data.simulate_clicks(data.labels, data.group, taste=1.5 * (data.X[:, 0] + data.X[:, 1]), seed=seed)
-    clicks = np.minimum(4 * clicks, 1.0)  # last clicks are spread thin: stretched to use the range [0, 1]
-    parts = data.split(0.6, 0.2, 0.2)
-    ends = np.cumsum([len(part.labels) for part in parts])[:-1]
-    return list(zip(parts, np.split(clicks, ends), strict=True))
+    found = []
+    for number, part in enumerate(study.data(seed, features=12)):
+        taste = 1.5 * (part.X[:, 0] + part.X[:, 1])
+        clicks = lp.data.simulate_clicks(part.labels, part.group, taste=taste, seed=10 * seed + number)
+        found.append((part, np.minimum(4 * clicks, 1.0)))  # last clicks are spread thin: stretched to use [0, 1]
+    return found
 
 
 def load(path):
@@ -43,106 +48,149 @@ def load(path):
     return [(common.rows_of(file, rows), click[rows]) for rows in masks]
 
 
-def train(objective, part, valid, rounds, callbacks=()):
-    data = lgb.Dataset(part.X, part.labels, group=part.group)
-    checks = [lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)]
-    parameters = {"objective": objective, "metric": "None", "verbose": -1, "min_sum_hessian_in_leaf": 1e-12}
-    stopping = lgb.early_stopping(30, verbose=False)
-    return lgb.train(
-        parameters,
-        data,
-        rounds,
-        valid_sets=checks,
-        feval=lp.metric("ndcg@3"),
-        callbacks=[stopping, *callbacks],
+def measured(part, clicks, scores):
+    """NDCG of the labels, and CNDCG of the documents with known clicks, query by query."""
+    found = common.values(MEASURES[:10], part, scores)
+    known = ~np.isnan(clicks)
+    queries, sizes = np.unique(part.qid[known], return_counts=True)
+    seen = lp.evaluate(MEASURES[10:], clicks[known], scores[known], sizes, per_query=True)
+    for name, values in seen.items():
+        found[name] = np.full(len(part.group), np.nan)
+        found[name][queries] = values
+    return found
+
+
+def sweep(study, key, parts):
+    """Baseline (0), each weight and the guard: (means on validation, values of test queries) of each; the baseline's model."""
+    (part, clicks), (valid, valid_clicks), (test, test_clicks) = parts
+    judged, clicked = tiers(clicks)
+    rounds = study.options.rounds
+
+    def run(objective, callbacks=()):
+        model = common.trained(objective, part, valid, "ndcg@3", rounds, callbacks, learning_rate=0.2)[1]
+        checked = measured(valid, valid_clicks, model.predict(valid.X))
+        means = {name: float(np.nanmean(checked[name])) for name in ("ndcg@3", "cndcg@3")}
+        return means, measured(test, test_clicks, model.predict(test.X)), model
+
+    found = {0.0: study.once((key, judged), lambda: run(judged))}
+    for w in WEIGHTS[-2:] if study.options.quick else WEIGHTS:
+        objective = lp.Graded([judged, clicked], weights=[1 - w, w])
+        found[w] = study.once((key, objective), lambda o=objective: run(o))
+    floor = found[0.0][0]["ndcg@3"] - BOUND
+    guarded = lp.Graded([judged, clicked], weights=[0.5, 0.5], guard=lp.guard("ndcg@3", floor=floor))
+    watching = [lp.callback(guarded, metric=lp.metric("ndcg@3"))]
+    found["guard"] = study.once((key, "guard"), lambda: run(guarded, watching))
+    return found
+
+
+def tiers(clicks):
+    return lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels=clicks, ignore_zero=True)
+
+
+def choose(found):
+    """The paper's choice of w, and the one that bounds the loss."""
+    weights = [w for w in found if w not in (0.0, "guard")]
+    allowed = [w for w in weights if found[w][0]["ndcg@3"] >= found[0.0][0]["ndcg@3"] - BOUND] or weights[:1]
+    by = {name: lambda w, name=name: found[w][0][name] for name in ("ndcg@3", "cndcg@3")}
+    return {
+        "validation NDCG@3": max(weights, key=by["ndcg@3"]),
+        "bounded loss": max(allowed, key=by["cndcg@3"]),
+        "guard": "guard",
+    }
+
+
+def differences(sets, chosen, name):
+    return [found[w][1][name] - found[0.0][1][name] for found, w in zip(sets, chosen, strict=True)]
+
+
+def report(study, title, sets):
+    """Table 1 for each way to choose, and the paper's claims."""
+    chosen = {way: [choose(found)[way] for found in sets] for way in choose(sets[0])}
+    rows = {}
+    for w in sets[0]:
+        if w != 0.0:
+            cells = [common.interval(differences(sets, [w] * len(sets), name)) for name in ("ndcg@3", "cndcg@3")]
+            rows[w if w == "guard" else f"{w:g}"] = [f"{100 * mean:+.2f} ± {100 * half:.2f}" for mean, half in cells]
+    study.say("Change against the baseline (NDCG alone) by weight, points, 95 % intervals:")
+    study.say(pd.DataFrame(rows, index=["NDCG@3", "CNDCG@3"]).T.to_string())
+    rows = {}
+    for kind in ("ndcg", "cndcg"):
+        base = [common.interval([found[0.0][1][f"{kind}@{k}"] for found in sets])[0] for k in CUTS]
+        rows[f"{kind.upper()} baseline"] = [f"{100 * mean:.2f} " for mean in base]
+        for way, ws in chosen.items():
+            cells = [common.interval(differences(sets, ws, f"{kind}@{k}")) for k in CUTS]
+            rows[f"{kind.upper()} {way}"] = [
+                f"{100 * (b + change):.2f}{'*' if abs(change) > half else ' '}"
+                for b, (change, half) in zip(base, cells, strict=True)
+            ]
+    study.say(pd.DataFrame(rows, index=[f"@{k}" for k in CUTS]).T.to_string())
+    study.say("* differs from the baseline at 95 %, paired")
+    for way, ws in list(chosen.items())[:2]:
+        study.say(f"w by {way}: {', '.join(f'{w:g}' for w in ws)}")
+        for name, effect in THERE.items():
+            claim = common.Claim(f"{PAPER}, Table 1", f"clicks raise {name.upper()}, w by {way}, {title}", effect)
+            study.decide(claim, differences(sets, ws, name))
+        claim = f"no loss of NDCG@3 (half a point), w by {way}, {title}"
+        claim = common.Claim(f"{PAPER}, Table 1", claim, effect=0.0, least=-100 * BOUND)
+        study.decide(claim, differences(sets, ws, "ndcg@3"))
+
+
+def agreement(study, title, parts, model, axis):
+    """Figure 2: how many documents both tiers push the same way, as the baseline's model grows."""
+    part, clicks = parts[0]
+    judged, clicked = tiers(clicks)
+    others = {"all click pairs": lp.LambdaRank("cndcg", labels=clicks)}
+    others["restricted"] = lp.Graded([judged, clicked], weights=[0.0, 1.0])  # equal labels, both clicked
+    curves = {name: [] for name in others}
+    moments = np.unique(np.linspace(1, model.num_trees(), 12).astype(int))
+    for m in moments:
+        scores = model.predict(part.X, num_iteration=m)
+        mine = np.sign(judged.gradients(labels=part.labels, scores=scores, group=part.group)[0])
+        for name, other in others.items():
+            force = np.sign(other.gradients(labels=part.labels, scores=scores, group=part.group)[0])
+            agree = (mine == force) | (force == 0.0)
+            curves[name].append(np.add.reduceat(agree, np.cumsum([0, *part.group[:-1]])) / part.group)
+    for name, lines in curves.items():
+        means, halves = np.array([common.interval([line]) for line in lines]).T
+        axis.errorbar(moments, means, halves, fmt="o-", capsize=3, label=name)
+    axis.set(
+        xlabel="trees", ylabel="share of documents", title=f"Figure 2, {title}: documents that both tiers push alike"
     )
-
-
-def compare(name, part, clicks, baseline, scores):
-    """By NDCG of the labels or CNDCG of the clicks; a document without a click score counts 0."""
-    labels = np.nan_to_num(clicks) if name.startswith("cndcg") else part.labels
-    return lp.compare(name, labels, baseline, scores, part.group)
+    axis.legend()
+    claim = f"agreement rises when click pairs are restricted to equal labels and clicked documents, {title}"
+    differ = [curves["restricted"][-1] - curves["all click pairs"][-1]]
+    study.decide(common.Claim(f"{PAPER}, Figure 2", claim, 15.0), differ)
 
 
 def main():
-    parser = common.arguments(
-        __doc__, "graded_clicks.png", queries=1500, rounds=300, data=DATA, quick="less data, fewer trees and weights"
-    )
-    options = parser.parse_args()
-    rounds, weights = (15, [0.1, 0.5]) if options.quick else (options.rounds, WEIGHTS)
+    study = common.Study(__doc__, rounds=60, tested=6000, data=DATA)
+    options = study.options
+    sets = {}
     if options.data:
-        sets = {options.data: load(options.data)}
+        sets[options.data] = [load(options.data)]
     else:
-        sets = {"generated": generated(120 if options.quick else options.queries)}
+        sets["generated"] = [generated(study, seed) for seed in range(options.seeds)]
         real = common.beside("techno2020_clicks")
         if real and not options.quick:
-            sets["techno2020_clicks"] = load(real)
-    figure, axes = plt.subplots(len(sets), 2, figsize=(11, 4 * len(sets)), squeeze=False)
-    for (name, parts), row in zip(sets.items(), axes, strict=True):
-        print(f"--- {name}: {' / '.join(str(len(part.group)) for part, _ in parts)} queries")
-        study(parts, rounds, weights, *row)
+            sets["techno2020_clicks"] = [load(real)]
+    figure, axes = plt.subplots(len(sets), 2, figsize=(12, 4.5 * len(sets)), squeeze=False)
+    for (name, several), row in zip(sets.items(), axes, strict=True):
+        sizes = " / ".join(str(len(part.group)) for part, _ in several[0])
+        study.say(f"--- {name}: {sizes} queries in each of {len(several)} data set(s), up to {options.rounds} trees")
+        found = [sweep(study, (name, seed), parts) for seed, parts in enumerate(several)]
+        report(study, name, found)
+        for w in (w for w in found[0] if w != 0.0):
+            x, y = (common.interval(differences(found, [w] * len(found), m)) for m in ("ndcg@3", "cndcg@3"))
+            (xs, ys), colour = 100 * np.array([x, y]), "C1" if w == "guard" else "C0"
+            row[0].errorbar(xs[0], ys[0], ys[1], xs[1], "o", capsize=3, color=colour)
+            row[0].annotate(w if w == "guard" else f"w={w:g}", (xs[0], ys[0]), (4, 4), textcoords="offset points")
+        row[0].axvline(0, color="grey", lw=0.8)
+        row[0].axhline(0, color="grey", lw=0.8)
+        row[0].set(xlabel="change of test NDCG@3, points", ylabel="change of test CNDCG@3, points")
+        row[0].set_title(f"{name}: against NDCG alone, 95 % intervals")
+        agreement(study, name, several[0], found[0][0.0][2], row[1])
     figure.tight_layout()
-    figure.savefig(options.plot, dpi=120)
-
-
-def study(parts, rounds, weights, pareto, agreeing):
-    (train_part, train_clicks), (valid_part, _), (test_part, test_clicks) = parts
-    judged = lp.LambdaRank("ndcg")
-    clicked = lp.LambdaRank("cndcg", labels=train_clicks, ignore_zero=True)
-    agreement = lp.analysis.Agreement(
-        judged,
-        {"all click pairs": lp.LambdaRank("cndcg", labels=train_clicks), "restricted": restricted(judged, clicked)},
-    )
-    recorder = lp.analysis.record(
-        train_part.X, train_part.labels, train_part.group, agreement, every=max(1, rounds // 30)
-    )
-    models = {0.0: train(judged, train_part, valid_part, rounds, [recorder])}
-    for w in tqdm(weights, desc="training", disable=None):
-        objective = lp.Graded([judged, clicked], weights=[1 - w, w])
-        models[w] = train(objective, train_part, valid_part, rounds)
-
-    def validate(w):
-        return lp.evaluate("ndcg@3", valid_part.labels, models[w].predict(valid_part.X), valid_part.group)["ndcg@3"]
-
-    chosen = max(weights, key=validate)  # as in the paper
-    scores = {w: model.predict(test_part.X) for w, model in models.items()}
-
-    def against_baseline(name, w):
-        return compare(name, test_part, test_clicks, scores[0.0], scores[w])
-
-    sweep = {}
-    for w in weights:
-        found = [against_baseline(name, w) for name in ("ndcg@3", "cndcg@3")]
-        sweep[f"{w:g}{' <- chosen by validation NDCG@3' if w == chosen else ''}"] = [
-            "{:+.2f} ({:+.2f} to {:+.2f})".format(*(100 * x for x in (one.difference, *one.interval))) for one in found
-        ]
-    print(pd.DataFrame(sweep, index=["NDCG@3, points (95 % interval)", "CNDCG@3"]).T.to_string())
-
-    rows = {}
-    for kind in ("ndcg", "cndcg"):
-        found = [against_baseline(f"{kind}@{k}", chosen) for k in CUTS]
-        rows[f"{kind.upper()} baseline"] = [f"{100 * one.mean_a:.2f} " for one in found]
-        rows[f"{kind.upper()} graded"] = [f"{100 * one.mean_b:.2f}{'*' if one.p_t < 0.05 else ' '}" for one in found]
-    print(pd.DataFrame(rows, index=[f"@{k}" for k in CUTS]).T.to_string())
-    print("* differs from the baseline, paired t-test at 95 %")
-    clicks, relevance = (against_baseline(name, chosen) for name in ("cndcg@3", "ndcg@3"))
-    confirmed = clicks.interval[0] > 0 and relevance.interval[1] > 0
-    print(
-        f"The paper's finding (clicks rise, no significant loss of NDCG) is {'' if confirmed else 'NOT '}confirmed here."
-    )
-
-    order = sorted(models)
-    places = [tuple(against_baseline(name, w).mean_b for name in ("ndcg@3", "cndcg@3")) for w in order]
-    pareto.plot(*zip(*places, strict=True), "o-")
-    for w, place in zip(order, places, strict=True):
-        pareto.annotate(f"w={w:g}", place)
-    pareto.set(xlabel="test NDCG@3", ylabel="test CNDCG@3", title="over the click tier's weight")
-    recorder.plot(agreeing).set(ylabel="share of documents", title="lambda agreement (Figure 2)")
-
-
-def restricted(judged, clicked):
-    """The click tier alone: pairs of equal label, both clicked."""
-    return lp.Graded([judged, clicked], weights=[0.0, 1.0])
+    study.finish(figure)
 
 
 if __name__ == "__main__":

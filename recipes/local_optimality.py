@@ -1,167 +1,266 @@
-"""Is a boosted model a local optimum of the measure it was trained for? A certificate, and one step further.
+"""Is a model a local optimum of the measure it was trained for? A certificate, and one step further.
 
-    python recipes/local_optimality.py                      # generated data
-    python recipes/local_optimality.py --data train.txt     # your own LETOR / SVMLight file with query ids
+    python recipes/local_optimality.py                    # generated data
+    python recipes/local_optimality.py --data file.npz    # your own: arrays X, y, qid, split (0, 1, 2)
 
-"On the local optimality of LambdaRank" (2009). Moves all leaf values of a model along 459 random directions and measures
-again: if none improves, fewer than 1 % of directions do, with 99 % confidence. For NDCG, NDCG@10, MAP and MRR in LightGBM
-and XGBoost, with the paper's Figures 1-4; for a model trained for another measure, an early model, and random leaf
-values (Figure 6). Then lp.analysis.polish walks the leaf values of each model uphill, on its own training queries or on fresh ones.
+"On the local optimality of LambdaRank" (2009). Moves all weights of a model along 459 random directions and measures
+again: if none improves, fewer than 1 % of directions do, with 99 % confidence. The paper's models were nets of one and two
+layers: here XGBoost's linear model (the weights of the features) and boosted trees of LightGBM and XGBoost (their leaf
+values), for NDCG, NDCG@10, MAP and MRR, with plain and with smoothed LambdaRank (Figures 1-4), a model trained for
+another measure, an early one, and random weights (Figure 6). An improvement is what the paper counts, any rise at any
+step, and beside it what is significant (paired t-test over queries, corrected for all directions and steps). Then
+lp.analysis.polish walks the leaf values of LightGBM's models uphill, on their own training queries or on fresh ones.
 """
 
-import argparse
+import json
+from typing import NamedTuple
 
+import common
 import lightgbm as lgb
 import matplotlib
 import numpy as np
+import pandas as pd
 import xgboost as xgb
-from tqdm import tqdm
+from scipy.special import ndtr, stdtrit
 
 import lambdaplug as lp
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+PAPER = "Donmez, Svore, Burges 2009"
+STEPS = (0.003, 0.01, 0.03, 0.1, 0.3)  # of the weights' norm
+NOTICED = 0.002  # a rise that the significant rule should notice: 0.2 points, the size of the papers' differences
 
-def train_lightgbm(measure, part, rounds):
-    parameters = {"objective": lp.LambdaRank(measure), "verbose": -1, "min_sum_hessian_in_leaf": 1e-12}
-    return lgb.train(parameters, lgb.Dataset(part.X, part.labels, group=part.group), rounds)
+
+class Certificate(NamedTuple):
+    """What moving along random directions did: ``change`` and its standard ``error``, arrays [direction, step]."""
+
+    value: float
+    change: np.ndarray
+    error: np.ndarray
+    queries: int
+
+    @property
+    def higher(self):
+        return int((self.change > 0).any(axis=1).sum())
+
+    @property
+    def bound(self):
+        """Of Student's t, corrected for all directions and steps."""
+        return float(stdtrit(self.queries - 1, 1 - 0.01 / self.change.size))
+
+    @property
+    def sure(self):
+        return int((self.change > self.bound * self.error).any(axis=1).sum())
+
+    @property
+    def noticed(self):
+        """The chance that a direction whose best step rises by 0.2 points counts as sure."""
+        errors = np.take_along_axis(self.error, self.change.argmax(1)[:, None], 1)
+        return float(np.mean(ndtr(NOTICED / np.maximum(errors, 1e-12) - self.bound)))
 
 
-def train_xgboost(measure, part, rounds):
-    parameters = {"max_leaves": 31, "grow_policy": "lossguide", "max_depth": 0, "learning_rate": 0.1}
-    parameters |= {"min_child_weight": 0, "lambda": 1e-3, "disable_default_eval_metric": 1}
+# As in the papers nothing is regularised: XGBoost's own lambda and min_child_weight, made for other hessians than plain
+# LambdaRank's, which are those of a mean over pairs and far below 1, would end the training before its optimum.
+BARE = {"lambda": 0, "nthread": 1, "base_score": 0.0, "disable_default_eval_metric": 1}
+
+
+def lightgbm_trees(objective, part, rounds):
+    data = lgb.Dataset(part.X, part.labels, group=part.group)
+    return lgb.train({"objective": objective, "num_threads": 1, "verbose": -1}, data, rounds)
+
+
+def xgboost_trees(objective, part, rounds):
+    parameters = BARE | {"max_leaves": 31, "grow_policy": "lossguide", "max_depth": 0, "learning_rate": 0.1}
     data = xgb.DMatrix(part.X, part.labels, qid=part.qid)
-    return xgb.train(parameters, data, rounds, obj=lp.LambdaRank(measure))
+    return xgb.train(parameters | {"lambda": 1e-3, "min_child_weight": 0}, data, rounds, obj=objective)
 
 
-def predict(model, X):
-    return model.predict(X) if isinstance(model, lgb.Booster) else model.predict(xgb.DMatrix(X))
+def linear(objective, part, rounds):
+    """The weights of XGBoost's linear model, trained until they stand still."""
+    parameters = BARE | {"booster": "gblinear", "updater": "coord_descent", "learning_rate": 0.5}
+    model = xgb.train(parameters, xgb.DMatrix(part.X, part.labels, qid=part.qid), 3 * rounds, obj=objective)
+    return np.array(json.loads(model.save_raw("json"))["learner"]["gradient_booster"]["model"]["weights"][:-1])
 
 
-def with_random_leaves(model, seed=0):
+def examine(model, part, measure, directions):
+    """The certificate of a booster, or of the weights of a linear model."""
+    if not isinstance(model, np.ndarray):
+        leaves = {"directions": directions, "steps": STEPS, "progress": False, "single_weights": 1}
+        report = lp.analysis.local_optimality(model, *part, measure, **leaves)
+        return Certificate(report.value, report.trial.change, report.trial.error, report.trial.queries)
+    name = str(measure)
+    start = common.values(measure, part, part.X @ model)[name]
+    rng = np.random.default_rng(0)
+    change, error = np.empty((2, directions, len(STEPS)))
+    for k in range(directions):
+        along = rng.normal(size=len(model))
+        along *= np.linalg.norm(model) / np.linalg.norm(along)
+        for j, step in enumerate(STEPS):
+            moved = common.values(measure, part, part.X @ (model + step * along))[name] - start
+            moved = moved[~np.isnan(moved)]
+            change[k, j], error[k, j] = moved.mean(), moved.std(ddof=1) / len(moved) ** 0.5
+    return Certificate(float(np.nanmean(start)), change, error, int((~np.isnan(start)).sum()))
+
+
+def with_random_leaves(model):
     """The same trees with normally distributed leaf values."""
     leaves = lp.hosts.leaves.leaves_of(model)
-    return leaves.rebuilt(np.random.default_rng(seed).normal(size=len(leaves.values)))
+    return leaves.rebuilt(np.random.default_rng(1).normal(size=len(leaves.values)))
 
 
-def polish(models, measures, parts, rounds, hosts):
+def certificates(study, part, measures):
+    """{(model, how it was trained, measure): Certificate}, and LightGBM's plain models."""
+    rounds, directions, models, found = study.options.rounds, study.options.directions, {}, {}
+    kinds = {"linear": linear, "LightGBM trees": lightgbm_trees, "XGBoost trees": xgboost_trees}
+
+    def ask(kind, how, train, measure, key):
+        def work():
+            model = train()
+            return (model if kind == "LightGBM trees" else None), examine(model, part, measure, directions)
+
+        models[key], found[kind, how, str(measure)] = study.once((kind, how, measure, directions), work)
+
+    for kind, fit in kinds.items():
+        for noise in (0.0,) if kind == "XGBoost trees" else (0.0, 1.0):
+            for measure in measures:
+                objective = lp.LambdaRank(measure, noise=noise)
+                how = f"for {measure}" + (", smoothed" if noise else "")
+                key = (kind, how)
+                ask(kind, how, lambda f=fit, o=objective: f(o, part, rounds), measure, key)
+    ndcg, ndcg10, _, first = measures
+    random = np.random.default_rng(1).normal(size=part.X.shape[1])
+    ask("linear", f"for {first}", lambda: linear(lp.LambdaRank(first), part, rounds), ndcg10, None)
+    ask("linear", "3 rounds", lambda: linear(lp.LambdaRank(ndcg10), part, 1), ndcg10, None)
+    ask("linear", "random weights", lambda: random, ndcg, None)
+    early = max(1, rounds // 10)
+    trees = models["LightGBM trees", f"for {ndcg}"]
+    ask("LightGBM trees", f"for {first}", lambda: models["LightGBM trees", f"for {first}"], ndcg10, None)
+    ask("LightGBM trees", f"{early} trees", lambda: lightgbm_trees(lp.LambdaRank(ndcg10), part, early), ndcg10, None)
+    ask("LightGBM trees", "random weights", lambda: with_random_leaves(trees), ndcg, None)
+    return found, models
+
+
+def report(study, found, measures):
+    """The table, and the paper's claims by both rules."""
+    directions, rows = study.options.directions, {}
+    for key, one in found.items():
+        rise = float(one.change.max())
+        step = STEPS[int(one.change.max(0).argmax())]
+        rows[key] = [f"{one.value:.4f}", one.higher, one.sure, f"{rise:+.5f}", f"{step:g}", f"{one.noticed:.2f}"]
+    study.say(pd.DataFrame(rows, index=["value", "higher", "sure", "best", "at step", "noticed"]).T.to_string())
+    study.say(f"higher: of {directions} directions, those in which the measure rises at some step, however little;")
+    study.say(
+        "sure: those in which it rises significantly; best: the largest rise, at a step in units of the weights' norm"
+    )
+    study.say(f"noticed: the chance that a direction in which it rises by {100 * NOTICED:g} points is sure")
+    names = [str(measure) for measure in measures]
+    for kind in ("linear", "LightGBM trees", "XGBoost trees"):
+        for number, name in enumerate(names, 1):
+            one = found[kind, f"for {name}", name]
+            for rule, *count in (
+                ("improves at all", one.higher, 1.0),
+                ("improves significantly", one.sure, one.noticed),
+            ):
+                claim = f"no direction {rule}: {kind} for {name}"
+                claim = common.Claim(f"{PAPER}, Figure {number}", claim, unit="% of directions")
+                study.count(claim, count[0], directions, count[1])
+    for how in (f"for {names[3]}", "3 rounds"):
+        claim = f"no direction improves significantly by {names[1]}: linear, {how}"
+        claim = common.Claim(f"{PAPER}, section 8", claim, unit="% of directions")
+        one = found["linear", how, names[1]]
+        study.count(claim, one.sure, directions, one.noticed)
+    for kind in ("linear", "LightGBM trees"):
+        rises = (found[kind, "random weights", names[0]].change > 0).any(axis=1)
+        claim = common.Claim(f"{PAPER}, Figure 6", f"random weights are no optimum: {kind}", 50.0, over="directions")
+        study.decide(claim, [rises.astype(float)])
+    plain, smooth = ([found["linear", f"for {n}{how}", n].sure for n in names] for how in ("", ", smoothed"))
+    study.say(
+        f"\nLinear, directions that improve significantly for {', '.join(names)}: plain {plain}, smoothed {smooth}"
+    )
+
+
+def polish(study, models, measures, parts):
     """lp.analysis.polish on the training queries and on fresh ones, beside training anew; returns the traces."""
     part, fresh, valid, test = parts
     # Polishing on fresh queries also means more data: trained anew on both is what to compare it with.
     both = lp.data.RankingData(*(np.concatenate(arrays) for arrays in zip(part, fresh, strict=True)))
-    print(
-        "\nlp.polish, as far as validation agrees, beside training anew; test queries, * differs from the first at 95 %:"
-    )
-    print(f"{'':27}  as trained  polished, own queries  polished, fresh queries  trained anew on both")
-    polished = {}
-    for host, train in hosts.items():
-        for measure in tqdm(measures, desc="polishing", disable=None):
-            model = models[host, f"for {measure}", str(measure)]
-            systems = {"as trained": model}
-            for name, walk in (("own", part), ("fresh", fresh)):
-                better, trace = lp.analysis.polish(
-                    model, *walk, measure, valid=valid, progress=False, return_trace=True
+    rows, traces = {}, {}
+    for measure in measures:
+        model = models["LightGBM trees", f"for {measure}"]
+
+        def walk(measure=measure, model=model):
+            systems, found = {"as trained": model}, {}
+            for name, rows in (("own queries", part), ("fresh queries", fresh)):
+                better, found[name] = lp.analysis.polish(
+                    model, *rows, measure, valid=valid, progress=False, return_trace=True
                 )
-                systems[name], polished[host, str(measure), name] = better, trace
-            systems["both"] = train(measure, both, rounds)
-            scores = {name: predict(one, test.X) for name, one in systems.items()}
-            board = lp.leaderboard(scores, measure, test.labels, test.group, baseline="as trained")
-            cells = [
-                f"{board.means[str(measure)][name]:.4f}{'*' if board.differs(str(measure), name) else ' '}"
-                for name in systems
-            ]
-            print(
-                f"{host:8}  {measure!s:15}  "
-                + "  ".join(c.rjust(w) for c, w in zip(cells, (12, 22, 24, 21), strict=True))
+                systems[f"polished, {name}"] = better
+            systems["trained anew on both"] = lightgbm_trees(lp.LambdaRank(measure), both, study.options.rounds)
+            name = str(measure)
+            tests = {name_: common.values(measure, test, one.predict(test.X))[name] for name_, one in systems.items()}
+            return tests, {k: [row["valid"] - trace[0]["valid"] for row in trace] for k, trace in found.items()}
+
+        tests, traces[str(measure)] = study.once(("polished", measure), walk)
+        base = tests["as trained"]
+        cells = [common.interval([values - base]) for values in tests.values()]
+        rows[str(measure)] = [
+            f"{100 * np.nanmean(base):.2f}",
+            *(f"{100 * m:+.2f} ± {100 * h:.2f}" for m, h in cells[1:]),
+        ]
+    study.say(
+        f"\nlp.analysis.polish of LightGBM's models, as far as validation agrees; {len(test.group):,} test queries, change in points:"
+    )
+    study.say(pd.DataFrame(rows, index=list(tests)).T.to_string())
+    return traces
+
+
+def draw(found, traces, measures):
+    """Figures 1-4 and 6: the measure along four random directions of each model, and polishing."""
+    names = [str(measure) for measure in measures]
+    figure, axes = plt.subplots(3, 5, figsize=(21, 12))
+    for line, kind in zip(axes, ("linear", "LightGBM trees", "XGBoost trees"), strict=True):
+        shown = [(f"for {name}", name) for name in names] + [("random weights", names[0])]
+        for axis, (how, name) in zip(line, shown, strict=True):
+            if (kind, how, name) not in found:
+                continue
+            one = found[kind, how, name]
+            for k in range(4):
+                axis.plot(STEPS, one.value + one.change[k], ".-", label=f"direction {k + 1}")
+            axis.axhline(one.value, color="grey", lw=0.8, label="as trained")
+            axis.set(
+                xscale="log", title=f"{kind}, {how}", xlabel="step / norm of the weights", ylabel=f"training {name}"
             )
-    return polished
-
-
-def draw(reports, polished, measures):
-    own = [*[(f"for {measure}", str(measure)) for measure in measures], ("random leaf values", str(measures[0]))]
-    figure, axes = plt.subplots(3, len(own), figsize=(4 * len(own), 11))
-    for line, host in zip(axes, ("LightGBM", "XGBoost"), strict=False):
-        for axis, (name, measure) in zip(line, own, strict=True):
-            reports[host, name, measure].plot(axis)
-            axis.set_title(f"{host}, {name}", fontsize="medium")
-            axis.tick_params(axis="x", labelsize="small", rotation=45)
-            axis.get_legend().remove()
-    for axis, measure in zip(axes[2], measures, strict=False):
-        reports["LightGBM", f"for {measure}", str(measure)].plot_weights(axis)
-        axis.set_title("LightGBM, one leaf value at a time", fontsize="medium")
-    for (host, measure, name), trace in polished.items():
-        if host == "LightGBM":
-            gain = [row["valid"] - trace[0]["valid"] for row in trace]
-            axes[2, -1].plot(gain, ".-" if name == "fresh" else ".:", label=f"{measure}, {name} queries")
-    axes[2, -1].set(title="LightGBM, polishing: change on validation", xlabel="accepted steps")
-    axes[2, -1].legend(fontsize="x-small")
+            axis.title.set_fontsize("medium")
+    axes[0, 0].legend(fontsize="x-small")
+    for number, (name, lines) in enumerate(traces.items()):
+        for which, gain in lines.items():
+            style = ".-" if which == "fresh queries" else ".:"
+            axes[2, 4].plot(100 * np.array(gain), style, color=f"C{number}", label=f"{name}, {which}")
+    axes[2, 4].set(title="polishing LightGBM's models", xlabel="accepted steps", ylabel="change on validation, points")
+    axes[2, 4].legend(fontsize="x-small")
+    figure.tight_layout()
     return figure
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a LETOR / SVMLight file with query ids; default: generated data")
-    parser.add_argument("--relevant", type=float, help="lowest relevant label; default 2 for generated data, else 1")
-    parser.add_argument("--queries", type=int, default=600, help="of the generated data to train on")
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--directions", type=int, default=459)
-    parser.add_argument(
-        "--quick", action="store_true", help="less data, fewer trees and directions, LightGBM's extras only"
-    )
-    parser.add_argument("--plot", default="local_optimality.png", help="where the figures go")
-    options = parser.parse_args()
-    rounds, directions = (15, 60) if options.quick else (options.rounds, options.directions)
-    if options.data:
-        data = lp.data.load_letor(options.data)
-    else:
-        queries = 60 if options.quick else options.queries
-        data = lp.data.cubic(int(queries / 0.4), documents=20 if options.quick else 50, features=20, noise=0.3)
-    part, fresh, valid, test = data.split(0.4, 0.2, 0.2, 0.2)
-    relevant = options.relevant or (1 if options.data else 2)
-    measures = [lp.NDCG(), lp.NDCG(k=10), lp.MAP(relevant=relevant), lp.MRR(relevant=relevant)]
-
-    models = {}  # host, name, model, the measure to examine it by
-    hosts = {"LightGBM": train_lightgbm, "XGBoost": train_xgboost}
-    for host, train in hosts.items():
-        for measure in measures:
-            models[host, f"for {measure}", str(measure)] = train(measure, part, rounds)
-        ndcg, ndcg10, _, first = measures
-        models[host, f"for {first}", str(ndcg10)] = models[host, f"for {first}", str(first)]
-        models[host, f"for {ndcg}", str(first)] = models[host, f"for {ndcg}", str(ndcg)]
-        models[host, f"{rounds // 10} trees for {ndcg10}", str(ndcg10)] = train(ndcg10, part, max(1, rounds // 10))
-        models[host, "random leaf values", str(ndcg)] = with_random_leaves(models[host, f"for {ndcg}", str(ndcg)])
-    reports = {}
-    for (host, name, measure), model in tqdm(models.items(), desc="examining", disable=None):
-        report = lp.analysis.local_optimality(model, *part, measure, directions=directions, progress=False)
-        reports[host, name, measure] = report
-
-    rows = len(part.labels)
-    print(
-        f"{rows:,} rows in {len(part.group):,} queries, {rounds} trees, {directions} directions x {len(report.steps)} steps"
-    )
-    width = max(len(name) for _, name, _ in reports)
-    print(
-        f"{'':8}  {'trained':{width}}  {'by':15}  {'value':>6}  {'optimum':>7}  {'sure':>5}  {'higher':>6}  {'best':>9}  at step  {'single':>6}  seconds"
-    )
-    for (host, name, measure), report in reports.items():
-        higher = (report.trial.change > 0).any(axis=1).mean()
-        alone = report.single_improves.any(axis=1).mean()
-        print(
-            f"{host:8}  {name:{width}}  {measure:15}  {report.value:.4f}  {'yes' if report.optimum else 'NO':>7}  "
-            f"{report.improving:5d}  {higher:6.0%}  {report.best_improvement:+9.5f}  {report.best_step:7g}  {alone:6.0%}  {report.seconds:7.1f}"
-        )
-    print(
-        "sure: directions that improve significantly at some step; higher: share of directions higher at some step, by however\n"
-        "little; best: the largest change found; single: share of 100 leaf values that improve significantly when moved alone"
-    )
-    print(reports["LightGBM", f"for {measures[1]}", str(measures[1])])
-
-    parts = part, fresh, valid, test
-    polished = polish(models, measures, parts, rounds, dict(list(hosts.items())[: 1 if options.quick else 2]))
-    figure = draw(reports, polished, measures)
-    figure.tight_layout()
-    figure.savefig(options.plot, dpi=90)
+    given = [
+        ("--relevant", {"type": float, "default": 2, "help": "lowest relevant label (the paper: 2 of 0..4)"}),
+        ("--directions", {"type": int, "default": 459, "help": "of the certificate"}),
+    ]
+    study = common.Study(__doc__, queries=500, rounds=60, tested=3250, seeds=1, given=given, quick={"directions": 40})
+    options = study.options
+    part, valid, rest = study.data()
+    half = len(part.group) // 2
+    fresh, test = rest.split(half, len(rest.group) - half)
+    measures = [lp.NDCG(), lp.NDCG(k=10), lp.MAP(relevant=options.relevant), lp.MRR(relevant=options.relevant)]
+    study.say(f"{len(part.labels):,} rows in {len(part.group):,} queries, {options.rounds} trees, linear models of")
+    study.say(f"{part.X.shape[1]} weights, {options.directions} directions x {len(STEPS)} steps")
+    found, models = certificates(study, part, measures)
+    report(study, found, measures)
+    traces = polish(study, models, measures, (part, fresh, valid, test))
+    study.finish(draw(found, traces, measures))
 
 
 if __name__ == "__main__":

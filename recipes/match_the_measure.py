@@ -1,107 +1,129 @@
 """Which measure to train for: every measure trained for, every one tested, and how it changes with more data.
 
-    python recipes/match_the_measure.py                      # generated data
-    python recipes/match_the_measure.py --data train.txt     # your own LETOR / SVMLight file with query ids
-    python recipes/match_the_measure.py --plain              # plain LambdaRank, as in the paper, not lp.objective
+    python recipes/match_the_measure.py                    # generated data
+    python recipes/match_the_measure.py --data file.npz    # your own: arrays X, y, qid, split (0, 1, 2)
 
-"On the local optimality of LambdaRank" (2009), section 7.3: NDCG, NDCG@10, MAP and MRR, with a paired t-test of each cell
-against training for the measure tested and the number of effective pairs (its Tables 3 and 4), then test MRR over
-effective pairs for training sets of several sizes (its Figure 5).
+"On the local optimality of LambdaRank" (2009), section 7.3: NDCG, NDCG@10, MAP and MRR. With plain LambdaRank, as in the
+paper: each measure trained for and tested (its Tables 3 and 4), test MRR over the number of effective pairs for training
+sets of several sizes (its Figure 5), and training sets so large that each measure has as many effective pairs as MRR.
+Then lp.objective in place of LambdaRank, in both hosts.
 """
 
-import argparse
-
+import common
 import matplotlib
 import numpy as np
-from tqdm import tqdm
+import pandas as pd
 
 import lambdaplug as lp
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-HOSTS = {"LightGBM": "lightgbm", "XGBoost": "xgboost"}
-PARAMETERS = {
-    "lightgbm": {"learning_rate": 0.1, "num_leaves": 15},
-    "xgboost": {"learning_rate": 0.1, "max_leaves": 15, "grow_policy": "lossguide", "max_depth": 0},
-}
+PAPER = "Donmez, Svore, Burges 2009"
+ORDINARY = {"lightgbm": {"num_threads": 1, "learning_rate": 0.2}, "xgboost": {"nthread": 1, "learning_rate": 0.2}}
+
+
+def pairs_of(measure, part, model):
+    """Effective pairs: the mean over five moments of a training."""
+    plain = lp.LambdaRank(measure)
+    moments = np.unique(np.linspace(1, model.num_trees(), 5).astype(int)).tolist()
+    counts = [
+        sum(lp.analysis.effective_pairs(plain, labels=part.labels, scores=scores, group=part.group).values())
+        for scores in (model.predict(part.X, num_iteration=m) for m in moments)
+    ]
+    return float(np.mean(counts))
+
+
+def fit(study, seed, share, measure, measures):
+    """(tests, effective pairs, training queries) of plain LambdaRank on a share of the training queries."""
+    part, valid, test = study.data(seed)
+    some = part if share >= 1 else part.split(share, 1 - share)[0]
+    choices = [(lp.LambdaRank(measure), {"learning_rate": 0.2})]
+    best = study.best((seed, round(share, 6)), choices, (some, valid, test), measure, [str(m) for m in measures])
+    pairs = study.once((seed, round(share, 6), "pairs", measure), lambda: pairs_of(measure, some, best.model))
+    return best.tests, pairs, len(some.group)
+
+
+def square(study, measures, full, equal):
+    """Tables 3 and 4, and the same with as many effective pairs as MRR has."""
+    names = [str(measure) for measure in measures]
+
+    def cell(found, a, name):
+        mean, _ = common.interval([tests[name] for tests, *_ in found[a]])
+        change, half = common.interval(
+            [x[0][name] - y[0][name] for x, y in zip(found[a], full[measures[names.index(name)]], strict=True)]
+        )
+        return f"{100 * mean:.2f}{'†' if abs(change) > half > 0 else ' '}"
+
+    for title, found in (("all training queries", full), ("as many effective pairs as MRR", equal)):
+        rows = {}
+        for measure in measures:
+            pairs, queries = (np.mean([one[k] for one in found[measure]]) for k in (1, 2))
+            rows[str(measure)] = [f"{queries:,.0f}", f"{pairs:,.0f}", *(cell(found, measure, name) for name in names)]
+        study.say(f"\nPlain LambdaRank, {title}; rows: trained for, columns: tested, points")
+        study.say(pd.DataFrame(rows, index=["queries", "pairs", *names]).T.to_string())
+    study.say("† differs at 95 % (paired) from training for the measure tested, on all training queries")
+
+
+def claims(study, measures, full, equal):
+    ndcg, ndcg10, average, first = measures
+
+    def differ(name, a, b):
+        return [x[0][str(name)] - y[0][str(name)] for x, y in zip(a, b, strict=True)]
+
+    for own in (ndcg, average):
+        for other in (m for m in measures if m is not own):
+            claim = common.Claim(f"{PAPER}, Table 3", f"for {own}, train for {own} rather than {other}", queries=10_000)
+            study.decide(claim, differ(own, full[own], full[other]))
+    for own in (ndcg10, first):
+        claim = common.Claim(f"{PAPER}, Table 3", f"with few queries, for {own} train for {ndcg}", 2.0)
+        study.decide(claim, differ(own, full[ndcg], full[own]))
+    for other in (ndcg, ndcg10, average):
+        claim = f"with equal effective pairs, for {first} train for it rather than {other}"
+        claim = common.Claim(f"{PAPER}, Figure 5", claim, queries=10_000)
+        study.decide(claim, differ(first, full[first], equal[other]))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a LETOR / SVMLight file with query ids; default: generated data")
-    parser.add_argument("--relevant", type=float, help="lowest relevant label; default 2 for generated data, else 1")
-    parser.add_argument("--measures", nargs="*", default=[], help="others to train for and test, such as err@10")
-    parser.add_argument("--plain", action="store_true", help="train lp.LambdaRank(measure), not lp.objective(measure)")
-    parser.add_argument("--rounds", type=int, default=150, help="at most so many trees (validation decides)")
-    parser.add_argument("--quick", action="store_true", help="less data, fewer trees, two sizes")
-    parser.add_argument("--plot", default="match_the_measure.png", help="where the figures go")
-    options = parser.parse_args()
-    rounds = 15 if options.quick else options.rounds
-    relevant = options.relevant or (1 if options.data else 2)
-    average_precision, first = lp.MAP(relevant=relevant), lp.MRR(relevant=relevant)
-    measures = ["ndcg", "ndcg@10", average_precision, first, *options.measures]
+    given = [("--relevant", {"type": float, "default": 2, "help": "lowest relevant label (the paper: 2 of 0..4)"})]
+    study = common.Study(__doc__, rounds=60, tested=10_500, given=given)
+    options = study.options
+    measures = [lp.NDCG(), lp.NDCG(k=10), lp.MAP(relevant=options.relevant), lp.MRR(relevant=options.relevant)]
+    shares, seeds = (1 / 4,) if options.quick else (1 / 16, 1 / 4), range(options.seeds)
+    full = {m: [fit(study, seed, 1, m, measures) for seed in seeds] for m in measures}
+    first = measures[-1]
+    equal = {m: [fit(study, s, full[first][s][1] / full[m][s][1], m, measures) for s in seeds] for m in measures}
+    grown = [{m: [fit(study, 0, share, m, measures)] for m in measures} for share in shares]  # of the first data set
+    grown.append({m: found[:1] for m, found in full.items()})
+    parts = study.data()
+    sizes = " / ".join(str(len(part.group)) for part in parts)
+    study.say(f"{sizes} queries in each of {options.seeds} data set(s), up to {options.rounds} trees, LightGBM")
+    square(study, measures, full, equal)
+    claims(study, measures, full, equal)
 
-    if options.data:
-        part, valid, test = lp.data.load_letor(options.data).split(0.6, 0.2, 0.2)
-    else:
-        sizes = (120, 40, 80) if options.quick else (2000, 500, 2000)
-        data = lp.data.cubic(sum(sizes), documents=15 if options.quick else 30, features=20, noise=0.5)
-        part, valid, test = data.split(*sizes)
-    count = len(part.group)
-    shares = (0.25, 1) if options.quick else (1 / 16, 1 / 4, 1)
+    figure, axes = plt.subplots(1, 3, figsize=(18, 5))
+    for measure in measures:
+        pairs = [np.mean([one[1] for one in found[measure]]) for found in grown]
+        points = [common.interval([one[0][str(first)] for one in found[measure]]) for found in grown]
+        means, halves = 100 * np.array(points).T
+        axes[0].errorbar(pairs, means, halves, fmt="o-", capsize=3, label=f"trained for {measure}")
+    axes[0].set(xscale="log", xlabel="effective pairs", ylabel=f"test {first}, points, 95 % intervals")
+    axes[0].set_title("Figure 5: plain LambdaRank")
+    axes[0].legend(fontsize="small")
+    part, valid, test = parts
+    for axis, (host, parameters) in zip(axes[1:], ORDINARY.items(), strict=True):
 
-    tables = {}
-    given = {"progress": False, "objective": lp.LambdaRank if options.plain else lp.objective}
-    with tqdm(total=len(shares) + 1, desc="tables", disable=None) as bar:
-        for share in shares:
-            some = part.split(share, 1 - share)[0] if share < 1 else part
-            tables["LightGBM", len(some.group)] = lp.analysis.match_table(
-                some, test, measures, "lightgbm", PARAMETERS["lightgbm"], rounds, valid, **given
-            )
-            bar.update()
-        tables["XGBoost", count] = lp.analysis.match_table(
-            part, test, measures, "xgboost", PARAMETERS["xgboost"], rounds, valid, **given
-        )
-        bar.update()
-    smallest = next(iter(tables))
-    for host, queries in (smallest, ("LightGBM", count), ("XGBoost", count)):
-        print(f"{host}, {queries} training queries, {len(valid.group)} for validation, {len(test.group)} for the test:")
-        print(f"{tables[host, queries]}\n")
-
-    column = 3
-    print(f"Test {first} as effective pairs grow (LightGBM, Figure 5):")
-    names = tables["LightGBM", count].measures
-    growth = {name: [] for name in names}
-    for (host, queries), table in tables.items():
-        if host == "LightGBM":
-            for row, name in enumerate(names):
-                growth[name].append((table.effective_pairs[row], table.values[row, column], queries))
-    for name, points in growth.items():
-        print(f"  trained for {name:16}" + "  ".join(f"{value:.4f} ({pairs:,.0f} pairs)" for pairs, value, _ in points))
-    # At as many effective pairs as MRR had with all the data, what had the others?
-    own = growth[names[column]][-1]
-    for name in names[:column]:
-        pairs, values, _ = (np.array(x) for x in zip(*growth[name], strict=True))
-        if pairs.min() <= own[0] <= pairs.max():
-            at = np.interp(np.log(own[0]), np.log(pairs), values)
-            verdict = "behind" if at < own[1] else "ahead"
-            print(f"  at {own[0]:,.0f} pairs training for {name} reaches {at:.4f}: {verdict} ({own[1]:.4f})")
-        else:
-            print(
-                f"  training for {name} never had as few as {own[0]:,.0f} pairs: at {pairs.min():,.0f} it reaches {values[0]:.4f} (against {own[1]:.4f})"
+        def matched(host=host, parameters=parameters):
+            return lp.analysis.match_table(
+                part, test, measures, host, parameters, options.rounds, valid, progress=False
             )
 
-    figure, axes = plt.subplots(1, 3, figsize=(17, 5))
-    for axis, host in zip(axes, HOSTS, strict=False):
-        tables[host, count].plot(axis)
-        axis.set_title(f"{host}, {count} training queries (Tables 3 and 4)")
-    for name, points in growth.items():
-        axes[2].plot([point[0] for point in points], [point[1] for point in points], "o-", label=f"trained for {name}")
-    axes[2].set(xscale="log", xlabel="effective pairs", ylabel=f"test {first}", title="Figure 5, LightGBM")
-    axes[2].legend(fontsize="small")
+        table = study.once(("lp.objective", host), matched)
+        study.say(f"\nlp.objective, {host}, first data set:\n{table}")
+        table.plot(axis)
+        axis.set_title(f"lp.objective, {host}")
     figure.tight_layout()
-    figure.savefig(options.plot, dpi=100)
+    study.finish(figure)
 
 
 if __name__ == "__main__":

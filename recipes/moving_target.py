@@ -5,27 +5,42 @@
 
 Section 5 of "Learning to rank with multiple objective functions" (2011). lambda_m = (1 - w_m) L + w_m S with L the
 NDCG lambda with RankNet's cost, S with the sigmoid cost (S@3: truncated at 3), w_m rising linearly or exponentially;
-gradient steps, each query's combined lambda divided by its standard deviation. Prints the paper's Table 2 with paired
-t-tests; plots its Figures 3, 4, 6 and 7.
+gradient steps, each query's combined lambda divided by its standard deviation. The paper's Table 2: learning rates and
+schedules are swept on the validation queries of one data set and kept for the others. Its Figures 3, 4, 6 and 7. Then
+what a user asks: does moving help lp.objective, in LightGBM and in XGBoost?
 """
 
 import common
-import lightgbm as lgb
 import matplotlib
+import numpy as np
 import pandas as pd
-from tqdm import tqdm
+import xgboost as xgb
 
 import lambdaplug as lp
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+PAPER = "Svore, Volkovs, Burges 2011, Table 2"
 CUTS = range(1, 11)
 LEARNING_RATES = [0.2, 0.5]
 STARTS = [0.1, 0.25, 0.5]
 RATES = {"linear": [0.1, 0.01, 0.001], "exponential": [100, 250]}
 SCHEDULES = {"linear": lp.linear, "exponential": lp.exponential}
-
+THERE = {  # NDCG@3 and NDCG@10 in the paper
+    "Baseline (Newton)": (61.66, 65.17),
+    "Baseline (gradient)": (61.94, 65.51),
+    "L + S linear": (62.19, 65.68),
+    "L + S exponential": (62.15, 65.71),
+    "L + S@3 linear": (61.82, 65.14),
+    "L + S@3 exponential": (61.75, 65.03),
+}
+CLAIMS = [("Baseline (gradient)", "Baseline (Newton)")]
+CLAIMS += [
+    (f"L + S {kind}", other)
+    for kind in RATES
+    for other in ("Baseline (gradient)", "Baseline (Newton)", f"L + S@3 {kind}")
+]
 NEWTON = lp.LambdaRank("ndcg")
 GRADIENT = lp.LambdaRank("ndcg", step="gradient")
 
@@ -37,137 +52,220 @@ def moving(truncated, schedule):
     return lp.interpolate(first, second, schedule, step="gradient")
 
 
-def train(objective, learning_rate, part, valid, rounds, callbacks=()):
-    """The trees, as many as gave the best validation NDCG@3."""
-    data = lgb.Dataset(part.X, part.labels, group=part.group)
-    model = lgb.train(
-        {"objective": objective, "learning_rate": learning_rate, "num_leaves": 30, "metric": "None", "verbose": -1}
-        | {"min_sum_hessian_in_leaf": 1e-12},
-        data,
-        rounds,
-        valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
-        feval=lp.metric("ndcg@3"),
-        callbacks=[lgb.early_stopping(rounds, verbose=False), *callbacks],
-    )
-    return model, model.best_score["valid_0"]["ndcg@3"]
+def movers(rounds):
+    """What may move in lp.objective, and what stays beside it; (fixed, moving) by name."""
+    own = lp.objective("ndcg@10")
+    sigmoid = lp.LambdaRank("ndcg@10", cost=lp.Sigmoid(), normalize="none")
+    support = lp.interpolate(lp.objective("ndcg"), lp.objective("ndcg@10", support=None), lp.linear(0.25, 0.5 / rounds))
+    raw = lp.objective("ndcg@10", normalize="none")
+    steps = {"hessian": "constant", "normalize": "std"}
+    return {
+        "support falling": (own, support),
+        "noise falling": (own, lp.objective("ndcg@10", noise=lp.cosine(2.0, 0.5, rounds))),
+        "RankNet to Sigmoid": (
+            lp.Mixture([(1.0, raw)], step="gradient"),
+            lp.interpolate(raw, sigmoid, lp.linear(0.1, 0.5 / rounds), step="gradient"),
+        ),
+        "alpha of Approx rising": (
+            lp.Approx("ndcg@10", alpha=10, **steps),
+            lp.Approx("ndcg@10", alpha=lp.cosine(2.0, 20.0, rounds), **steps),
+        ),
+    }
 
 
-def verdict(better, worse):
-    return "confirmed" if better == 8 else "refuted" if worse == 8 else "not confirmed"
+def train(objective, speed, part, valid, rounds, callbacks=()):
+    return common.trained(objective, part, valid, "ndcg@3", rounds, callbacks, learning_rate=speed, num_leaves=30)
 
 
-def report(test, found, rates):
-    """Table 2, and which of the paper's claims hold here."""
-
-    def compare(k, baseline, name):
-        return lp.compare(f"ndcg@{k}", test.labels, found[baseline], found[name], test.group)
-
-    rows = {}
-    for name in found:
-        results = [
-            compare(k, "Baseline (Newton)" if name.startswith("Baseline") else "Baseline (gradient)", name)
-            for k in CUTS
-        ]
-        rows[name] = [f"{100 * result.mean_b:.2f}{'*' if result.p_t < 0.05 else ' '}" for result in results]
-    print(pd.DataFrame(rows, index=[f"@{k}" for k in CUTS]).T.to_string())
-    print(
-        "* differs at 95 % (paired t-test): the gradient baseline from Newton's, the others from the gradient baseline"
-    )
-    print("The paper's claims, at each cut from @3 to @10:")
-    for kind in rates:
-        for other in ("Baseline (gradient)", "Baseline (Newton)", f"L + S@3 {kind}"):
-            results = [compare(k, other, f"L + S {kind}") for k in range(3, 11)]
-            better = sum(result.interval[0] > 0 for result in results)
-            worse = sum(result.interval[1] < 0 for result in results)
-            gain, low, high = (100 * x for x in (results[0].difference, *results[0].interval))
-            print(
-                f"  L + S {kind} beats {other}: {verdict(better, worse)} (significantly better at {better} of 8, worse at "
-                f"{worse}; at @3 {gain:+.2f} points, 95 % interval {low:+.2f} to {high:+.2f})"
+def sweep(study, part, valid):
+    """The learning rate and the schedule of each variant that are best on validation: {name: (objective, speed)}."""
+    quick, rounds = study.options.quick, study.options.rounds
+    some = slice(1 if quick else None)
+    variants = {"Baseline (Newton)": [NEWTON], "Baseline (gradient)": [GRADIENT]}
+    for name, truncated in (("L + S", False), ("L + S@3", True)):
+        for kind, etas in RATES.items():
+            schedules = [SCHEDULES[kind](start, eta) for start in STARTS[some] for eta in etas[some]]
+            variants[f"{name} {kind}"] = [moving(truncated, schedule) for schedule in schedules]
+    chosen = {}
+    for name, objectives in variants.items():
+        tried = [
+            (
+                study.once(
+                    ("swept", objective, speed), lambda o=objective, s=speed: train(o, s, part, valid, rounds)[0]
+                ),
+                k,
             )
+            for k, (objective, speed) in enumerate((o, s) for o in objectives for s in LEARNING_RATES[some])
+        ]
+        k = max(tried)[1]
+        chosen[name] = objectives[k // len(LEARNING_RATES[some])], LEARNING_RATES[some][k % len(LEARNING_RATES[some])]
+        weight = f", weight {chosen[name][0].weight!r}" if name.startswith("L + S") else ""
+        study.say(f"  {name}: learning rate {chosen[name][1]:g}{weight}")
+    return chosen
 
 
-def learning_curves(axes, part, valid, test, rounds, fractions, contest):
-    """Figure 7: less training data, each name's scores with all of it, objective and learning rate given."""
-    curves = {name: [] for name in contest}
-    for fraction in tqdm(fractions, desc="fractions", disable=None):
-        smaller = part.split(fraction, 1 - fraction)[0]
-        for name, (_, objective, speed) in contest.items():
-            scores = train(objective, speed, smaller, valid, rounds)[0].predict(test.X)
-            curves[name].append(lp.evaluate(["ndcg@3", "ndcg@10"], test.labels, scores, test.group))
-    for name, (scores, *_) in contest.items():
-        curves[name].append(lp.evaluate(["ndcg@3", "ndcg@10"], test.labels, scores, test.group))
-    for axis, k in zip(axes, (3, 10), strict=True):
-        for name, values in curves.items():
-            axis.plot([*fractions, 1.0], [value[f"ndcg@{k}"] for value in values], "o-", label=name)
-        axis.set(title=f"test NDCG@{k} by share of training queries (Figure 7)", xlabel="share")
-        axis.legend(fontsize="small")
+def table(study, found):
+    """Table 2, and the paper's claims at @3 and @10."""
+    rows = {}
+    for name, sets in found.items():
+        base = "Baseline (Newton)" if name.startswith("Baseline") else "Baseline (gradient)"
+        cells = []
+        for k in CUTS:
+            mean, _ = common.interval([one[f"ndcg@{k}"] for one in sets])
+            change, half = common.interval(
+                [a[f"ndcg@{k}"] - b[f"ndcg@{k}"] for a, b in zip(sets, found[base], strict=True)]
+            )
+            cells.append(f"{100 * mean:.2f}{'*' if abs(change) > half else ' '}")
+        rows[name] = cells
+    study.say(pd.DataFrame(rows, index=[f"@{k}" for k in CUTS]).T.to_string())
+    study.say("* differs at 95 % (paired): the gradient baseline from Newton's, the others from the gradient baseline")
+    for name, other in CLAIMS:
+        for column, k in enumerate((3, 10)):
+            effect = THERE[name][column] - THERE[other][column]
+            differences = [a[f"ndcg@{k}"] - b[f"ndcg@{k}"] for a, b in zip(found[name], found[other], strict=True)]
+            study.decide(common.Claim(PAPER, f"{name} beats {other}, NDCG@{k}", effect), differences)
+
+
+def learning_curves(study, axes, chosen, found, parts):
+    """Figure 7: less training data."""
+    part, valid, test = parts
+    fractions = [0.5] if study.options.quick else [0.1, 0.25, 0.5]
+    for name in ("Baseline (Newton)", "Baseline (gradient)", "L + S linear"):
+        points = []
+        for fraction in fractions:
+
+            def less(fraction=fraction, name=name):
+                smaller = part.split(fraction, 1 - fraction)[0]
+                model = train(*chosen[name], smaller, valid, study.options.rounds)[1]
+                return common.values(["ndcg@3", "ndcg@10"], test, model.predict(test.X))
+
+            points.append(study.once(("less", fraction, name, chosen[name]), less))
+        points.append(found[name][0])
+        for axis, k in zip(axes, (3, 10), strict=True):
+            means, halves = np.array([common.interval([one[f"ndcg@{k}"]]) for one in points]).T
+            axis.errorbar([*fractions, 1.0], means, halves, fmt="o-", capsize=3, label=name)
+            axis.set(title=f"Figure 7: test NDCG@{k}, 95 % intervals", xlabel="share of the training queries")
+            axis.set_ylabel(f"NDCG@{k}")
+            axis.legend(fontsize="small")
+
+
+def boosted(host, objective, parts, rounds):
+    """Values of test queries of a model with ordinary parameters, stopped on validation."""
+    part, valid, test = parts
+    if host == "LightGBM":
+        scores = common.trained(objective, part, valid, "ndcg@10", rounds, learning_rate=0.1)[1].predict(test.X)
+    else:
+        matrices = [xgb.DMatrix(one.X, one.labels, qid=one.qid) for one in parts]
+        model = xgb.train(
+            {"learning_rate": 0.1, "nthread": 1, "disable_default_eval_metric": 1},
+            matrices[0],
+            rounds,
+            obj=objective,
+            evals=[(matrices[1], "valid")],
+            custom_metric=lp.metric("ndcg@10"),
+            early_stopping_rounds=rounds,
+            verbose_eval=False,
+        )
+        scores = model.predict(matrices[2], iteration_range=(0, model.best_iteration + 1))
+    return common.values("ndcg@10", test, scores)["ndcg@10"]
+
+
+def does_it_help(study, parts_of):
+    """Four ways to move, in both hosts, against the same that stands still and against lp.objective."""
+    rounds, rows = study.options.rounds, {}
+    sets = range(1)  # its 10,000 test queries are enough for differences of a third of a point
+    for host in ("LightGBM", "XGBoost"):
+
+        def run(objective, host=host):
+            return [
+                study.once((host, objective, seed), lambda s=seed: boosted(host, objective, parts_of(s), rounds))
+                for seed in sets
+            ]
+
+        best = run(lp.objective("ndcg@10"))
+        rows[host, "lp.objective, nothing moves"] = [f"{common.interval(best)[0]:.4f}", "", ""]
+        for name, (fixed, moves) in movers(rounds).items():
+            still, moved = run(fixed), run(moves)
+            cells = [
+                "{:+.2f} ± {:.2f}".format(
+                    *(100 * x for x in common.interval([a - b for a, b in zip(moved, other, strict=True)]))
+                )
+                for other in (still, best)
+            ]
+            rows[host, name] = [f"{common.interval(moved)[0]:.4f}", *cells]
+    columns = ["NDCG@10", "against standing still", "against lp.objective"]
+    study.say("\nDoes moving help lp.objective? Test NDCG@10; differences in points with 95 % intervals:")
+    study.say(pd.DataFrame(rows, index=columns).T.to_string())
+
+
+def watch(study, part, valid, seed):
+    """Figures 3 and 4: what happens as the Newton baseline learns, as arrays by name."""
+
+    def record():
+        rounds = study.options.rounds
+        asked = [lp.analysis.ForceByLabel(NEWTON, high=3), lp.analysis.TopLabels(3)]
+        asked += [lp.analysis.RankChanges(3), lp.analysis.Measured("ndcg@3")]
+        recorder = lp.analysis.record(part.X, part.labels, part.group, *asked, every=max(1, rounds // 25))
+        train(NEWTON, LEARNING_RATES[0], part, valid, rounds, [recorder])
+        curves = recorder.curves
+        return {"round": np.array(curves.iterations)} | {name: np.array(curves[name]) for name in curves}
+
+    return study.once(("watched", seed), record)
+
+
+def draw(axes, watched):
+    """The mean over the data sets, and the range from the lowest to the highest."""
+    chosen = {
+        "force": ("Figure 3a: whose force moves labels 3 and 4", "share of the force"),
+        "label": ("Figure 3b: labels in the top 3", "share of the documents"),
+        "changed": ("Figure 4: places that change, and training NDCG@3", "share of the places, NDCG@3"),
+    }
+    for axis, (word, (title, what)) in zip(axes, chosen.items(), strict=True):
+        for name in (n for n in watched[0] if n.startswith(word) or (word == "changed" and n == "ndcg@3")):
+            lines = np.array([one[name] for one in watched if name in one])
+            (line,) = axis.plot(watched[0]["round"], lines.mean(axis=0), label=name)
+            axis.fill_between(
+                watched[0]["round"], lines.min(axis=0), lines.max(axis=0), alpha=0.2, color=line.get_color()
+            )
+        axis.set(title=title, xlabel="trees", ylabel=what)
+        axis.legend(fontsize="x-small")
 
 
 def main():
-    quick = "less data, fewer trees, one value per sweep"
-    options = common.arguments(__doc__, "moving_target.png", queries=800, rounds=200, quick=quick).parse_args()
-    rounds = 12 if options.quick else options.rounds
-    speeds = LEARNING_RATES[:1] if options.quick else LEARNING_RATES
-    starts = STARTS[:1] if options.quick else STARTS
-    rates = {kind: values[:1] for kind, values in RATES.items()} if options.quick else RATES
-    fractions = [0.5] if options.quick else [0.1, 0.25, 0.5]
-    if options.data:
-        parts = common.load(options.data)
-    else:
-        parts = lp.data.cubic(100 if options.quick else options.queries, documents=40, noise=0.3).split(0.6, 0.2, 0.2)
-    part, valid, test = parts
-
-    diagnostics = [
-        lp.analysis.ForceByLabel(NEWTON, high=3),
-        lp.analysis.TopLabels(3),
-        lp.analysis.RankChanges(3),
-        lp.analysis.Measured("ndcg@3"),
-    ]
-    recorder = lp.analysis.record(part.X, part.labels, part.group, *diagnostics, every=max(1, rounds // 25))
-    variants = {"Baseline (Newton)": [NEWTON], "Baseline (gradient)": [GRADIENT]}
-    for name, truncated in (("L + S", False), ("L + S@3", True)):
-        for kind, etas in rates.items():
-            schedules = [SCHEDULES[kind](start, eta) for start in starts for eta in etas]
-            variants[f"{name} {kind}"] = [moving(truncated, schedule) for schedule in schedules]
-
-    found, chosen = {}, {}
-    with tqdm(total=len(speeds) * sum(map(len, variants.values())), desc="training", disable=None) as bar:
-        for name, objectives in variants.items():
-            candidates = []
-            for objective in objectives:
-                for speed in speeds:
-                    watching = [recorder] if objective is NEWTON and speed == speeds[0] else []
-                    candidates.append((*train(objective, speed, part, valid, rounds, watching), objective, speed))
-                    bar.update()
-            model, _, *chosen[name] = max(candidates, key=lambda candidate: candidate[1])
-            found[name] = model.predict(test.X)
-
-    print(
-        f"{len(part.group)} / {len(valid.group)} / {len(test.group)} queries, up to {rounds} trees; swept on validation NDCG@3:"
+    study = common.Study(__doc__, seeds=10)
+    options = study.options
+    part, valid, test = parts = study.data()
+    several = f" in each of {options.seeds} data sets" if options.seeds > 1 else ""
+    study.say(
+        f"{len(part.group)} / {len(valid.group)} / {len(test.group)} queries{several}, up to {options.rounds} trees;"
     )
-    for name, (objective, speed) in chosen.items():
-        weight = f", weight {objective.weight!r}" if name.startswith("L + S") else ""
-        print(f"  {name}: learning rate {speed:g}{weight}")
-    report(test, found, rates)
+    study.say("swept on validation NDCG@3 of the first:")
+    chosen = sweep(study, part, valid)
+    found, watched = {name: [] for name in chosen}, []
+    for seed in range(options.seeds):
+        part, valid, test = study.data(seed)
+        for name, (objective, speed) in chosen.items():
 
-    figure, axes = plt.subplots(2, 3, figsize=(15, 8))
-    recorder.plot(axes[0, 0], "force").set(title="force on labels 3 and 4, by the other label (Figure 3a)")
-    recorder.plot(axes[0, 1], "label").set(title="labels in the top 3 (Figure 3b)")
-    recorder.plot(axes[0, 2], "changed").set(title="rank changes and training NDCG@3 (Figure 4)")
-    axes[0, 2].plot(recorder.curves.iterations, recorder.curves["ndcg@3"], label="training NDCG@3")
-    axes[0, 2].legend(fontsize="small")
+            def tested(objective=objective, speed=speed, part=part, valid=valid, test=test):
+                model = train(objective, speed, part, valid, options.rounds)[1]
+                return common.values([f"ndcg@{k}" for k in CUTS], test, model.predict(test.X))
+
+            found[name].append(study.once(("tested", seed, objective, speed), tested))
+        if seed < 2:  # two are enough for a picture
+            watched.append(watch(study, part, valid, seed))
+    table(study, found)
+
+    figure, axes = plt.subplots(2, 3, figsize=(16, 9))
+    draw(axes[0], watched)
     for kind, etas in RATES.items():
         for eta in etas:
             axes[1, 0].plot([SCHEDULES[kind](0.1, eta)(m) for m in range(500)], label=f"{kind} {eta:g}")
-    axes[1, 0].set(title="weights (Figure 6)", xlabel="round")
+    axes[1, 0].set(title="Figure 6: weights of S that start at 0.1", xlabel="round", ylabel="weight")
     axes[1, 0].legend(fontsize="small")
-
-    names = ("Baseline (Newton)", "Baseline (gradient)", "L + S linear")
-    learning_curves(
-        axes[1, 1:], part, valid, test, rounds, fractions, {name: (found[name], *chosen[name]) for name in names}
-    )
+    learning_curves(study, axes[1, 1:], chosen, found, parts)
+    does_it_help(study, study.data)
     figure.tight_layout()
-    figure.savefig(options.plot, dpi=110)
+    study.finish(figure)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,153 @@
+"""The page of the papers' claims, from what the recipes found.
+
+    python recipes/make_results.py            # write recipes/results.md anew from recipes/results/*.json
+    python recipes/make_results.py --quick    # print the table, write nothing but the picture
+
+Each recipe decides its paper's claims and with ``--out recipes/results`` leaves a file of them and a picture there. This
+program puts them in one table, with a section for each recipe, into the part of the page that is between its marks.
+"""
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+
+import matplotlib
+import pandas as pd
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+HERE = Path(__file__).parent
+START, END = "<!-- made by make_results.py: start -->\n", "<!-- made by make_results.py: end -->\n"
+ORDER = ["graded_clicks", "moving_target", "direct_approximation", "numerical_gradients", "constructions"]
+ORDER += ["local_optimality", "match_the_measure", "speed_up"]
+COLOURS = {"confirmed": "tab:green", "refuted": "tab:red", "undecided": "tab:grey"}
+RULES = """A claim says that one thing is ahead of another. It is confirmed where the 95 % interval of the difference, paired query by query, is
+above 0, and refuted where it is below the effect that the paper found (or, where the paper has no number, below the least that
+is significant with as many queries as it tested on; or below 0). "No loss" is confirmed above minus the margin named. The power
+is the chance of a confirmation if the paper's effect is the true one, with the queries tested here. The intervals are over test
+queries; where there are several data sets, each with its own trainings, "alike" counts those whose mean is on the side of all. Where one
+data set alone would confirm a claim and another refute it, trainings vary more than queries do: then the interval is over data sets."""
+
+
+def read(folder):
+    found = {path.stem: json.loads(path.read_text("utf-8")) for path in folder.glob("*.json")}
+    return [found[name] for name in [*ORDER, *sorted(set(found) - set(ORDER))] if name in found]
+
+
+def rows_of(found):
+    """A row of the table for each claim."""
+    for one in found:
+        for claim in one["claims"]:
+            alike = sum((mean > 0) == (claim["here"] > 0) for mean in claim["sets"])
+            sign = "+" if claim["unit"] == "points" else ""
+            unit = "" if claim["unit"] == "points" else f" {claim['unit']}"
+            here = f"{claim['here']:{sign}.2f} ({claim['low']:{sign}.2f} to {claim['high']:{sign}.2f}){unit}"
+            yield {
+                "paper": claim["paper"],
+                "claim": claim["claim"],
+                "there": claim["there"],
+                "here (95 %)": here,
+                "tested": f"{claim['tested']:,} {claim['over']}",
+                "alike": f"{alike} of {len(claim['sets'])}" if len(claim["sets"]) > 1 else "",
+                "for 0.8": "" if claim["needed"] is None else f"{claim['needed']:,}",
+                "power": "" if claim["power"] is None else f"{claim['power']:.2f}",
+                "verdict": claim["verdict"],
+                "command": f"`{one['command']}`",
+            }
+
+
+def summary(found):
+    claims = [claim for one in found for claim in one["claims"]]
+    counts = Counter(claim["verdict"] for claim in claims)
+    sure = sum(claim["verdict"] != "undecided" and (claim["power"] or 0.0) >= 0.8 for claim in claims)
+    numbers = sum(claim["power"] is not None for claim in claims)
+    return (
+        f"{len(claims)} claims of the papers: {counts['confirmed']} confirmed, {counts['refuted']} refuted, "
+        f"{counts['undecided']} undecided ({1 - counts['undecided'] / len(claims):.0%} decided). Of the {numbers} that have a "
+        f"power, {sure} are decided with a power of at least 0.8."
+    )
+
+
+def markdown(table):
+    lines = ["| " + " | ".join(table.columns) + " |", "|" + "---|" * len(table.columns)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in table.itertuples(index=False))])
+
+
+def section(one):
+    """What a recipe said, with its picture."""
+    title, _, rest = one["about"].partition("\n")
+    paragraphs = rest.strip().split("\n\n")
+    about = " ".join(paragraphs[-1].split())
+    with_ = ", ".join(f"{name} {number}" for name, number in one["made with"].items())
+    counts = Counter(claim["verdict"] for claim in one["claims"])
+    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in COLOURS if counts[verdict])
+    text = "\n".join(line.rstrip() for line in one["text"]).strip("\n")
+    return "\n".join(
+        [
+            f"### {title.rstrip('.')}",
+            "",
+            f"{about} `{one['command']}`, {one['minutes']:g} minutes of one thread beside other programs, with {with_}. Claims: {verdicts}.",
+            "",
+            f"```\n{text}\n```",
+            "",
+            f"![{title}](results/{one['recipe']}.png)",
+            "",
+        ]
+    )
+
+
+def draw(found, path):
+    """Every claim in points: what was found here with its interval, and the paper's effect."""
+    claims = [claim for one in found for claim in one["claims"] if claim["unit"] == "points"]
+    figure, axis = plt.subplots(figsize=(13, 2 + 0.21 * len(claims)))
+    for number, claim in enumerate(claims):
+        colour = COLOURS[claim["verdict"]]
+        axis.plot([claim["low"], claim["high"]], [number, number], color=colour, lw=2)
+        axis.plot(claim["here"], number, "o", color=colour, ms=4)
+        if claim["effect"] is not None:
+            axis.plot(claim["effect"], number, "x", color="black", ms=5)
+    for verdict, colour in COLOURS.items():
+        axis.plot([], [], "o-", color=colour, label=verdict)
+    axis.plot([], [], "x", color="black", ls="", label="the paper's effect")
+    axis.axvline(0, color="grey", lw=0.8)
+    axis.set_yticks(range(len(claims)), [f"{c['paper'].split(',')[0]} ...: {c['claim']}" for c in claims], fontsize=7)
+    axis.invert_yaxis()
+    axis.margins(y=0.01)
+    axis.set(xlabel="points (linear from -2 to 2, then logarithmic), 95 % intervals")
+    axis.set_xscale("symlog", linthresh=2)
+    axis.set_title("The papers' claims: the effect found here, and the paper's", pad=30)
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, fontsize="small", frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=80)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", default=HERE / "results", type=Path, help="where the recipes left what they found")
+    parser.add_argument("--page", default=HERE / "results.md", type=Path, help="the page to write into")
+    parser.add_argument("--quick", action="store_true", help="print the table only")
+    parser.add_argument("--plot", help="where the picture goes; default: claims.png beside the results")
+    options = parser.parse_args()
+    found = read(options.results)
+    table = pd.DataFrame(rows_of(found))
+    draw(found, options.plot or options.results / "claims.png")
+    print(table.drop(columns="command").to_string(index=False))
+    print(summary(found))
+    if not options.quick:
+        page = options.page.read_text("utf-8")
+        before, _, rest = page.partition(START)
+        after = rest.partition(END)[2]
+        parts = [
+            summary(found),
+            RULES,
+            markdown(table),
+            "![The papers' claims](results/claims.png)",
+            *map(section, found),
+        ]
+        options.page.write_text(before + START + "\n" + "\n\n".join(parts) + END + after, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

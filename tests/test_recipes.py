@@ -1,0 +1,102 @@
+"""What the recipes share: verdicts on claims, trainings done once, and the page made of them."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+RECIPES = Path(__file__).parent.parent / "recipes"
+
+
+@pytest.fixture
+def common(monkeypatch):
+    monkeypatch.syspath_prepend(str(RECIPES))
+    import common
+
+    return common
+
+
+def differences(mean, queries=400, spread=0.1):
+    """Exactly this mean and this standard deviation."""
+    values = np.random.default_rng(0).normal(size=queries)
+    values = (values - values.mean()) / values.std(ddof=1)
+    return [mean + spread * values]
+
+
+# 400 queries and a deviation of 10 points: intervals of about +-0.98 points.
+@pytest.mark.parametrize(
+    ("given", "mean", "verdict"),
+    [
+        ({"effect": 2.0}, 0.015, "confirmed"),
+        ({"effect": 2.0}, 0.005, "refuted"),
+        ({"effect": 2.0}, -0.05, "refuted"),
+        ({"effect": 1.2}, 0.005, "undecided"),
+        ({"effect": 0.0, "least": -1.5}, -0.002, "confirmed"),
+        ({"effect": 0.0, "least": -1.5}, -0.02, "refuted"),
+        ({"effect": 0.0, "least": -0.5}, 0.0, "undecided"),
+        ({}, -0.02, "refuted"),
+        ({}, 0.0, "undecided"),
+        ({"queries": 100}, 0.0, "refuted"),  # with 100 queries 1.96 points are the least that is significant
+        ({"queries": 10_000}, 0.0, "undecided"),
+    ],
+)
+def test_a_claim_is_confirmed_refuted_or_undecided(common, given, mean, verdict):
+    found = common.Claim("paper", "claim", **given).decide(differences(mean))
+    assert found["verdict"] == verdict
+    assert found["here"] == pytest.approx(100 * mean, abs=1e-9)
+    assert found["high"] - found["low"] == pytest.approx(2 * 0.983, abs=1e-3)
+
+
+def test_data_sets_that_contradict_each_other_are_the_sample(common):
+    claim = common.Claim("paper", "claim", effect=1.5)
+    found = claim.decide([differences(mean)[0] for mean in (0.03, -0.02, 0.03, -0.01)])
+    assert (found["over"], found["tested"], found["verdict"]) == ("data sets", 4, "undecided")
+    assert found["spread"] == pytest.approx(np.std([3, -2, 3, -1], ddof=1))
+    agreed = claim.decide([differences(mean)[0] for mean in (0.03, 0.02, 0.03, 0.01)])
+    assert (agreed["over"], agreed["tested"], agreed["verdict"]) == ("queries", 1600, "confirmed")
+
+
+def test_the_power_is_that_of_simulated_studies_and_undefined_queries_do_not_count(common):
+    claim = common.Claim("paper", "claim", effect=1.0)
+    decided = claim.decide([np.append(differences(0.01)[0], np.nan)])
+    assert decided["tested"] == 400
+    drawn = np.random.default_rng(1).normal(0.01, 0.1, (2000, 400))
+    share = np.mean([claim.decide([one])["verdict"] == "confirmed" for one in drawn])
+    assert decided["power"] == pytest.approx(share, abs=0.03)
+    assert claim.decide(differences(0.01, decided["needed"]))["power"] == pytest.approx(0.8, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("improving", "noticed", "verdict"),
+    [(0, 1.0, "confirmed"), (0, 0.1, "undecided"), (3, 1.0, "undecided"), (40, 1.0, "refuted")],
+)
+def test_a_certificate_needs_directions_that_would_be_noticed(common, improving, noticed, verdict):
+    found = common.Claim("paper", "claim", unit="% of directions").count(improving, 459, noticed)
+    assert found["verdict"] == verdict
+    assert found["power"] == pytest.approx(1 - (1 - 0.01 * noticed) ** 459)
+
+
+def test_a_study_does_each_training_once(common, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["some.py", "--kept", str(tmp_path), "--seeds", "1"])
+    done = []
+    for _ in range(2):
+        study = common.Study("about")
+        assert study.once(("name", 1), lambda: done.append(1) or "found") == "found"
+    assert done == [1]
+    assert common.Study("about").once(("name", 2), lambda: "other") == "other"
+
+
+def test_the_page_is_what_the_results_make(tmp_path):
+    page = tmp_path / "results.md"
+    shutil.copy(RECIPES / "results.md", page)
+    found = [sys.executable, RECIPES / "make_results.py", "--page", page, "--plot", tmp_path / "claims.png"]
+    subprocess.run(found, check=True, capture_output=True)
+    assert page.read_text("utf-8") == (RECIPES / "results.md").read_text("utf-8")
+    for path in (RECIPES / "results").glob("*.json"):
+        one = json.loads(path.read_text("utf-8"))
+        assert one["command"] == f"python recipes/{path.stem}.py"  # nothing but the defaults
+        assert (RECIPES / one["recipe"]).with_suffix(".py").is_file()
