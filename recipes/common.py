@@ -129,23 +129,23 @@ class Claim:
 
         n, spread = len(values), float(values.std(ddof=1))
         error, mean = spread / n**0.5, float(values.mean())
-        low, high = (mean + sign * float(stdtrit(n - 1, 0.975)) * error for sign in (-1, 1))
+        t = float(stdtrit(n - 1, 0.975))
         if effect is None:
             effect = 1.96 * spread / self.queries**0.5 if self.queries and self.effect is None else self.effect
         there = "significant" if self.queries else "yes" if self.effect is None else f"{self.effect:+.2f}"
         above = None if effect is None or error == 0.0 else effect - self.least
-        verdict = "refuted" if high < (self.least if effect is None else effect) else "undecided"
+        verdict = "refuted" if mean + t * error < (self.least if effect is None else effect) else "undecided"
         return {
             "there": there + (f" (at least {effect:+.2f})" if self.queries else ""),
             "effect": effect,
             "here": mean,
-            "low": low,
-            "high": high,
+            "low": mean - t * error,
+            "high": mean + t * error,
             "spread": spread,
             "tested": n,
             "needed": None if above is None else int(np.ceil((2.8016 * spread / above) ** 2)),
-            "power": None if above is None else float(ndtr(above / error - 1.96)),
-            "verdict": "confirmed" if low > self.least else verdict,
+            "power": None if above is None else float(ndtr(above / error - t)),
+            "verdict": "confirmed" if mean - t * error > self.least else verdict,
         }
 
     def count(self, improving, directions, noticed=1.0, share=0.01):
@@ -287,7 +287,7 @@ class Study:
         if options.out:
             out = Path(options.out)
             out.mkdir(parents=True, exist_ok=True)
-            figure.savefig(out / f"{self.name}.png", dpi=80)
+            small_picture(figure, out / f"{self.name}.png")
             left_out = {"--out", "--kept", "--plot"}
             rest = [w for i, w in enumerate(sys.argv) if i and not left_out & {w, sys.argv[i - 1]}]
             found = {
@@ -300,6 +300,14 @@ class Study:
                 "text": self.lines,
             }
             (out / f"{self.name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def small_picture(figure, path):
+    """For a page: 64 colours, a third of the bytes."""
+    from PIL import Image
+
+    figure.savefig(path, dpi=80)
+    Image.open(path).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(path, optimize=True)
 
 
 def trained(objective, part, valid, measure, rounds, callbacks=(), **parameters):

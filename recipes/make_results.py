@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import common
 import matplotlib
 import pandas as pd
 
@@ -120,7 +121,7 @@ def draw(found, path):
     axis.set_title("The papers' claims: the effect found here, and the paper's", pad=30)
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, fontsize="small", frameon=False)
     figure.tight_layout()
-    figure.savefig(path, dpi=80)
+    common.small_picture(figure, path)
 
 
 def main():
