@@ -190,7 +190,7 @@ def custom(
     gain: Gain | None = None,
     k: int | None = None,
     normalize: bool = False,
-    columns: Mapping[str, npt.ArrayLike] | None = None,
+    columns: Mapping[str, Any] | None = None,
 ) -> Custom:
     """Your own measure, to train for, report and stop early on.
 

@@ -15,7 +15,7 @@ from .errors import LambdaplugError
 from .kernels import value_kernel
 from .measures import CNDCG, Array, Measure, Prepared, as_measure, query_deltas
 from .objectives import LambdaRank
-from .queries import Column, PerQuery, Queries
+from .queries import Column, Labels, PerQuery, Queries
 from .rows import row_order
 from .tables import Report
 
@@ -212,8 +212,9 @@ def _unlabelled(kind: Measure, holed: Array, sizes: npt.NDArray[np.int64]) -> st
     """``unlabelled`` must be NaN if and only if the functions tell a document without a label from one with gain 0."""
     if isinstance(kind, Custom) or kind.tabled:  # its functions are never shown a NaN
         return ""
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    prepared, missing = kind.prepare(holed, offsets, [one.values for one in kind.sources]), np.isnan(holed)
+    queries = Queries(np.zeros(len(holed)), sizes)
+    offsets = queries.offsets
+    prepared, missing = kind.prepared_for(queries, Labels(holed)), np.isnan(holed)
     known, none = (_values(kind, prepared, np.where(missing, gain, prepared.gain), offsets) for gain in (np.nan, 0.0))
     if np.isnan(kind.unlabelled):
         wrong = ~np.isfinite(known) & np.isfinite(none)

@@ -133,7 +133,7 @@ import lambdaplug as lp
 random = np.random.default_rng(0)
 scores, labels = random.normal(size=60), random.integers(0, 3, 60)
 for measure in ("map", "mrr"):
-    print(lp.LambdaRank(measure).gradients(scores, labels, [20] * 3)[0].tobytes().hex())
+    print(lp.LambdaRank(measure).gradients(scores=scores, labels=labels, group=[20] * 3)[0].tobytes().hex())
 """
 
 

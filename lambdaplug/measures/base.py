@@ -51,7 +51,7 @@ from ..errors import LambdaplugError
 from ..kernels import PairDelta, Prepared, change, inlinable, norm_kernel
 from ..queries import Labels, PerQuery, Queries, as_columns, check_column
 from ..rows import ideal_order, levels
-from .gains import CUTOFF, Array, checked, literal
+from .gains import CUTOFF, Array, checked, cutoffs, literal
 
 __all__ = ["REGISTRY", "Measure", "Prepared", "Seen"]
 
@@ -86,9 +86,7 @@ class Measure:
     coarse: ClassVar[float] = 0  # the longest list for which float32 holds upper and lower well enough to subtract them
     scaled: ClassVar[bool] = False  # swap writes scale
     unlabelled: ClassVar[float] = 0.0  # gain of a document without a label; NaN where the functions tell it from 0
-    falling: ClassVar[bool] = (
-        False  # a sum of gain times a discount that is the same for all lists and falls with the rank
-    )
+    falling: ClassVar[bool] = False  # a sum of gain times a discount, the same for all lists, that falls with the rank
     tabled: ClassVar[bool] = False  # its functions get row numbers and a table
     column_fields: ClassVar[tuple[str, ...]] = ()  # parameters that are columns of the documents
     by_rows: ClassVar[bool] = True  # the swap delta has the form above; if not, pair_delta alone knows it
@@ -108,8 +106,8 @@ class Measure:
             value = getattr(self, field.name)
             if field.name in self.column_fields:
                 value = as_columns(value, field.name)
-            elif field.name == "k" and (isinstance(value, PerQuery) or np.ndim(value) > 0):
-                value = value if isinstance(value, PerQuery) else _cutoffs(value, self.name)
+            elif field.name == "k" and (isinstance(value, (PerQuery, list, tuple)) or len(getattr(value, "shape", ()))):
+                value = cutoffs(value, self.name)
             else:
                 value = checked(self.name, field.name, CUTOFF if field.name == "k" else field.type, value)
             object.__setattr__(self, field.name, value)
@@ -232,7 +230,7 @@ class Measure:
         columns = [one.of(queries) for one in self.sources]
         for one, values in zip(self.sources, columns, strict=True):
             check_column(values, one.what)
-        return self.prepare(queries.labels_of(source), queries.offsets, columns)
+        return self.prepare(queries.labels_of(source), queries.offsets, *([columns] if columns else []))
 
     def prepare(self, labels: Array, offsets: npt.NDArray[np.int64], columns: Sequence[Array] = ()) -> Prepared:
         """Everything about these labels and columns that does not depend on scores."""
@@ -263,16 +261,6 @@ class Measure:
         self.run(norm_kernel(self.norm), gain, discount, k, lists, np.empty(longest), norm)
         norm[np.diff(offsets) == 0] = 0.0
         return Prepared(gain, grade, norm, discount, k)
-
-
-def _cutoffs(values: Any, name: str) -> PerQuery:
-    """Cut-offs, one per query."""
-    found = PerQuery(values, f"{name}: k")
-    if not np.all((found.values >= 1) & (found.values < 2**31) & (found.values == np.floor(found.values))):
-        raise LambdaplugError(
-            f"{name}: k must be an integer >= 1 (and < 2**31), or one such per query; got {values!r}."
-        )
-    return found
 
 
 def _merged(gain: Array, ideal: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64]) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..kernels import CUT, FLOAT64_ROWS, MARK_ROWS, delta_kernel, swap_kernel
-from ..queries import Queries
+from ..queries import Labels, Queries
 from ..rows import row_order
 from .base import Measure, Prepared
 from .gains import Array
@@ -26,8 +26,9 @@ def swap_deltas(
     [[0.0, 0.5], [0.5, 0.0]]
     """
     (measure,) = with_columns([as_measure(measure)], columns)
-    queries = Queries(ranked_labels, [np.size(ranked_labels)])
-    return np.abs(query_deltas(measure, measure.prepared_for(queries), queries.offsets, 0))
+    labels = Labels(ranked_labels)  # where NaN is a document without one
+    queries = Queries(np.zeros(len(labels)), [len(labels)])
+    return np.abs(query_deltas(measure, measure.prepared_for(queries, labels), queries.offsets, 0))
 
 
 def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.int64], query: int) -> Array:

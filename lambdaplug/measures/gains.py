@@ -1,5 +1,6 @@
 """What labels and ranks are worth, and what else a measure takes: its parameters checked, and as text."""
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from ..checking import shown
 from ..errors import LambdaplugError
 from ..kernels import inlinable
+from ..queries import PerQuery
 
 __all__ = [
     "CUTOFF",
@@ -17,6 +19,7 @@ __all__ = [
     "Discount",
     "Gain",
     "checked",
+    "cutoffs",
     "discounts_by",
     "exp2",
     "gains_by",
@@ -161,3 +164,14 @@ def max_label_of(labels: Array, given: float | None, name: str) -> float:
     if given is not None and found > given:
         raise LambdaplugError(f"{name}: max_label is {given:g}, but the labels go up to {found:g}.")
     return found if given is None else float(given)
+
+
+def cutoffs(values: Any, name: str) -> PerQuery:
+    """Cut-offs, one per query."""
+    if isinstance(values, PerQuery):
+        return values
+    with contextlib.suppress(LambdaplugError):
+        found = PerQuery(values, f"{name}: k")
+        if np.all((found.values >= 1) & (found.values < 2**31) & (found.values == np.floor(found.values))):
+            return found
+    raise LambdaplugError(f"{name}: k must be an integer >= 1 (and < 2**31), or one such per query; got {values!r}.")
