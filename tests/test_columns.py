@@ -335,7 +335,7 @@ def test_metrics_and_comparisons_of_other_data_take_its_columns():
     part = lgb.Dataset(X[half:], LABELS[half:], group=[11], params=QUIET).construct()
     ((name, found, _),) = lp.metric(BUILT_IN[0], columns={"price": other})(SCORES[half:], part)
     assert {name: found} == expected
-    report = lp.compare(BUILT_IN[0], LABELS[half:], [11], SCORES[half:], SCORES[half:], columns={"price": other})
+    report = lp.compare(BUILT_IN[0], LABELS[half:], SCORES[half:], SCORES[half:], [11], columns={"price": other})
     assert report.mean_a == pytest.approx(expected["revenue@3"])
     assert lp.evaluate(lp.NDCG(k=[3, 4]), LABELS[half:], SCORES[half:], [11], columns={"k": [2]})[
         "ndcg@k"
