@@ -1,86 +1,186 @@
-"""What a point of one goal costs in another: a shop that ranks for relevance and for price.
+"""What a point of one goal costs in another: four ways to train for both, at equal cost.
 
     python recipes/trade_off.py
 
-A generated shop: customers want relevant products (labels 0 to 4), the owner expensive ones (price classes 0 to 4, a
-second label source, on average lower for relevant products). Trains the same number of models along a linear sweep of
-weights and along preferences of multiple-gradient descent (lp.Pareto), and draws both fronts by NDCG@10 of relevance
-and of price on validation data, with their hypervolumes beyond products in no order. Then each front gives the model
-with the highest price that keeps 97 % of the relevance which both reach, and the two are compared on test data.
+A generated shop: customers want relevant products (labels 0 to 4), the owner what they earn, which is the chance that a
+product sells times its margin (lp.Revenue); how evenly suppliers are shown is reported beside it (lp.Exposure). Where
+techno2020_clicks is found, its marks and clicks follow, of the documents that were shown.
 
-MGDA's steps let neither goal get worse, so its front is expected to be shorter than the sweep's, and here it is: with
-800 queries and 60 trees the two agree within their intervals where both have points, and the sweep, which goes on to
-models for relevance alone, has the larger hypervolume (1197 against 1035 square points).
+Each way has the same number of trainings, and the two models for one goal alone are the ends of all fronts: a linear
+sweep of weights (lp.Mixture), and lp.Pareto's "mgda", "chebyshev" (furthest from what each goal alone reaches) and
+"epsilon" (the first goal, with bounds between what the ends reach of the second). A front's hypervolume is its share of
+the rectangle between the ends: on a straight line between them, many points would have 50 %. Its intervals are from draws of
+validation queries, the same ones for all fronts. Last, each front's model with most of the second goal that keeps 97 % of
+the first is measured on test data.
 """
 
+import dataclasses
+import tempfile
+
 import common
-import matplotlib
 import numpy as np
+import pandas as pd
 
 import lambdaplug as lp
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+plt = lp.plotting.use()
 
-lp.plotting.use()
-
-RELEVANCE, PRICE = "ndcg@10", "ndcg@10(gain='linear')"  # two names, for two label sources
-SHARES = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95]
-KEPT = 0.97  # of the relevance that both fronts reach
+SHARES = [0.0, 0.05, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95, 1.0]  # of the second goal
+KEPT = 0.97
+CHANCE = [0.01, 0.05, 0.15, 0.35, 0.6]  # that a product with this label is bought when it is seen
 
 
-def shop(queries, seed=0):
-    """Train, validation and test parts, each with the price classes of its products."""
-    data = lp.data.cubic(queries, documents=30, features=20, noise=0.3, seed=seed)
-    rng = np.random.default_rng(seed)
-    price = data.X[:, 0] + data.X[:, 1] * data.X[:, 2] - 0.4 * data.labels + 0.5 * rng.normal(size=len(data.labels))
-    classes = np.searchsorted(np.quantile(price, [0.2, 0.4, 0.6, 0.8]), price).astype(float)
+@dataclasses.dataclass
+class Goal:
+    """A measure with the training part's columns, and for each of the parts what it needs beside the part's labels."""
+
+    name: str
+    measure: lp.measures.Measure
+    own: list[dict] = dataclasses.field(default_factory=lambda: [{}, {}, {}])
+
+    def metric(self, number):
+        return lp.metric(self.measure, **self.own[number])
+
+
+def shop(queries):
+    """(parts, goals, further goals to report): relevant products have lower prices, and one supplier higher margins."""
+    data = lp.data.cubic(queries, documents=30, features=20, noise=0.3)
+    rng, X = np.random.default_rng(0), data.X
+    supplier = np.searchsorted([-0.7, 0.0, 0.7], X[:, 3] + 0.5 * rng.normal(size=len(X))).astype(float)
+    price = 20 * np.exp(0.5 * X[:, 0] + 0.5 * X[:, 1] * X[:, 2] - 0.3 * data.labels + 0.3 * rng.normal(size=len(X)))
+    margin = price * np.array([0.1, 0.15, 0.2, 0.4])[supplier.astype(int)]
     parts = data.split(0.5, 0.25, 0.25)
-    return list(zip(parts, np.split(classes, np.cumsum([len(part.labels) for part in parts])[:-1]), strict=True))
+    ends = np.cumsum([len(part.labels) for part in parts])[:-1]
+    margins, suppliers = np.split(margin, ends), np.split(supplier, ends)
+    # In shares of what the best order of the training products would earn.
+    worth, best = np.array(CHANCE)[parts[0].labels.astype(int)] * margins[0], lp.Revenue(margins[0], CHANCE, k=10)
+    unit = lp.evaluate(best, parts[0].labels, worth, parts[0].group)[str(best)]
+    revenue = lp.Revenue(margins[0] / unit, CHANCE, k=10)
+    goals = [
+        Goal("NDCG@10", lp.NDCG(k=10)),
+        Goal("revenue@10", revenue, [{"columns": {"price": one / unit}} for one in margins]),
+    ]
+    exposure = lp.Exposure(suppliers[0], k=10)
+    return parts, goals, [Goal("exposure@10", exposure, [{"columns": {"group": one}} for one in suppliers])]
+
+
+def marks_and_clicks(path):
+    file = np.load(path)
+    rows = [file["shown"] & (file["split"] == number) for number in range(3)]
+    clicks = lp.NDCG(k=5, gain="linear")
+    goals = [
+        Goal("NDCG@5 of marks", lp.NDCG(k=5)),
+        Goal("of clicks", clicks, [{"labels": file["y_click"][own].astype(float)} for own in rows]),
+    ]
+    return [common.rows_of(file, own) for own in rows], goals, []
+
+
+def ways(parts, alone):
+    """By name: from the second goal's share to an objective; ``alone`` is what each goal's model reaches of both."""
+    best, (low, high) = alone.max(axis=0), alone[:, 1]
+    return {
+        "linear sweep": lambda share: lp.Mixture([(1 - share, parts[0]), (share, parts[1])]),
+        "MGDA": lambda share: lp.Pareto(parts, preference=[1 - share, share]),
+        "Chebyshev": lambda share: lp.Pareto(parts, "chebyshev", [1 - share, share], reference=best),
+        "epsilon": lambda share: lp.Pareto(parts, "epsilon", bounds=[low + share * (high - low)], rate=0.3),
+    }
+
+
+def trained(train, valid, goals, shares, rounds, jobs):
+    """By name: the front of each way."""
+    parts = [lp.LambdaRank(goal.measure, labels=goal.own[0].get("labels")) for goal in goals]
+    params = {"min_sum_hessian_in_leaf": 1e-9, "learning_rate": 0.1, "num_threads": 1}
+    with tempfile.TemporaryDirectory() as folder:  # so that the ends are trained once
+        how = {"params": params, "rounds": rounds, "folder": folder, "jobs": jobs}
+        alone = lp.front(parts.__getitem__, [0, 1], train, train, [goal.metric(0) for goal in goals], **how)
+
+        def ends_or(make):
+            return lambda share: parts[int(share)] if share in (0, 1) else make(share)
+
+        return {
+            name: lp.front(ends_or(make), shares, train, valid, [goal.metric(1) for goal in goals], **how)
+            for name, make in ways(parts, alone.values).items()
+        }
+
+
+def between_ends(front):
+    """The hypervolume as a share of the rectangle between the ends, in percent."""
+    ends = front.values[[0, -1]]
+    return 100 * front.hypervolume(ends.min(axis=0)) / np.prod(np.ptp(ends, axis=0))
+
+
+def volumes(fronts, draws=500):
+    """Each front's, with its 95 % interval and that of its difference from the sweep's, over the same draws of queries."""
+    queries = fronts["linear sweep"].per_query.shape[2]
+    drawn = np.random.default_rng(0).integers(queries, size=(draws, queries))
+    found = np.array(
+        [
+            [between_ends(dataclasses.replace(front, per_query=front.per_query[..., rows])) for rows in drawn]
+            for front in fronts.values()
+        ]
+    )
+    low, high = np.quantile([found, found - found[0]], [0.025, 0.975], axis=2)
+    table = {
+        "hypervolume, %": [f"{between_ends(front):.1f}" for front in fronts.values()],
+        "95 %": [f"{a:.1f} to {b:.1f}" for a, b in zip(low[0], high[0], strict=True)],
+        "less the sweep's, 95 %": [
+            "",
+            *(f"{a:+.1f} to {b:+.1f}" for a, b in zip(low[1, 1:], high[1, 1:], strict=True)),
+        ],
+    }
+    return pd.DataFrame(table, index=list(fronts))
+
+
+def points(front, goals, further, valid):
+    """The front from the first goal's end to the second's, and what a further point of the second costs in the first."""
+    order = np.flatnonzero(~front.dominated)
+    order = order[np.argsort(front.values[order, 1])]
+    values = 100 * front.values[order]
+    steps = np.diff(values, axis=0)
+    table = {"share": np.array(front.preferences)[order], goals[0].name: values[:, 0], goals[1].name: values[:, 1]}
+    for goal in further:
+        scores = [front.boosters[k].predict(valid.X) for k in order]
+        reached = [lp.evaluate(goal.measure, valid.labels, one, valid.group, **goal.own[1]) for one in scores]
+        table[goal.name] = [100 * one[str(goal.measure)] for one in reached]
+    return pd.DataFrame({**table, "a point costs": ["", *(f"{-a / b:.2f}" for a, b in steps)]})
+
+
+def on_test(fronts, goals, test):
+    """What the chosen models reach on test data."""
+    first, second = (str(goal.measure) for goal in goals)
+    floor = KEPT * next(iter(fronts.values())).values[0, 0]
+    scores = {name: front.choose(second, {first: floor}).predict(test.X) for name, front in fronts.items()}
+    sweep = scores.pop("linear sweep")
+    print(f"--- most {goals[1].name} with {goals[0].name} >= {100 * floor:.2f} on validation data; on test data:")
+    for goal in goals:
+        own = {"labels": test.labels, **goal.own[2]}
+        found = lp.compare(goal.measure, own.pop("labels"), sweep, scores, test.group, names=["linear sweep"], **own)
+        print(f"{goal.name}: {found}")
 
 
 def main():
     options = common.arguments(
-        __doc__, "trade_off.png", queries=1200, rounds=100, quick="less data, fewer trees"
+        __doc__, "trade_off.png", queries=1200, rounds=100, quick="less data, fewer trees, the generated shop alone"
     ).parse_args()
     if options.data:
         raise SystemExit("--data: this recipe generates its shop.")
-    queries, rounds, shares = (80, 8, [0.1, 0.5, 0.9]) if options.quick else (options.queries, options.rounds, SHARES)
-    (train, price), (valid, valid_price), (test, test_price) = shop(queries)
-    relevant, expensive = lp.LambdaRank(RELEVANCE), lp.LambdaRank(PRICE, labels=price)
-    methods = {
-        "linear sweep": lambda share: lp.Mixture([(1 - share, relevant), (share, expensive)]),
-        "MGDA": lambda share: lp.Pareto([relevant, expensive], preference=[1 - share, share]),
-    }
-    measures = [RELEVANCE, lp.metric(PRICE, labels=valid_price)]
-    params = {"min_sum_hessian_in_leaf": 1e-9, "learning_rate": 0.1}
-    fronts = {
-        name: lp.front(make, shares, train, valid, measures, params=params, rounds=rounds)
-        for name, make in methods.items()
-    }
-    # What any front is measured from, known before there is one: products in no order.
-    unordered = np.zeros(len(valid.labels))
-    reference = [
-        lp.evaluate(measure, labels, unordered, valid.group)[measure]
-        for measure, labels in ((RELEVANCE, valid.labels), (PRICE, valid_price))
-    ]
-    axes = plt.subplots(figsize=(7, 5))[1]
-    for name, front in fronts.items():
-        low, high = front.hypervolume_interval(reference)
-        volume = 1e4 * front.hypervolume(reference)
-        print(f"--- {name}: hypervolume {volume:.2f} (95 % interval {1e4 * low:.2f} to {1e4 * high:.2f}) square points")
-        print(front, flush=True)
-        front.plot(axes, label=name)
-    axes.set(xlabel="NDCG@10 of relevance", ylabel="NDCG@10 of price")
-    axes.set_title("What one goal costs in the other, with 95 % intervals; star: the knee", loc="left", fontsize=10)
-    axes.figure.savefig(options.plot, dpi=120)
-
-    floor = KEPT * min(front.values[:, 0].max() for front in fronts.values())
-    print(f"--- the highest price with relevance >= {floor:.4f} on validation data, on test data")
-    scores = {name: front.choose(PRICE, {RELEVANCE: floor}).predict(test.X) for name, front in fronts.items()}
-    names, (linear, mgda) = list(scores), scores.values()
-    for what, measure, labels in (("relevance", RELEVANCE, test.labels), ("price", PRICE, test_price)):
-        print(f"{what}: {lp.compare(measure, labels, linear, mgda, test.group, names=names)}")
+    queries, rounds, shares = (80, 8, [0.0, 0.5, 1.0]) if options.quick else (options.queries, options.rounds, SHARES)
+    sets = {"generated shop": shop(queries)}
+    real = common.beside("techno2020_clicks")
+    if real and not options.quick:
+        sets["techno2020_clicks, shown documents"] = marks_and_clicks(real)
+    figure, axes = plt.subplots(len(sets), 1, figsize=(8, 5 * len(sets)), squeeze=False)
+    for (title, ((train, valid, test), goals, further)), axis in zip(sets.items(), axes[:, 0], strict=True):
+        fronts = trained(train, valid, goals, shares, rounds, jobs=1 if options.quick else 2)
+        print(f"\n=== {title}: {' / '.join(str(len(part.group)) for part in (train, valid, test))} queries, in points")
+        for name, front in fronts.items():
+            print(f"--- {name}\n{points(front, goals, further, valid).round(2).to_string(index=False)}", flush=True)
+            front.plot(axis, label=name)
+        print(f"--- the fronts\n{volumes(fronts).to_string()}")
+        on_test(fronts, goals, test)
+        axis.set(xlabel=goals[0].name, ylabel=goals[1].name)
+        axis.set_title(f"{title}: what one goal costs in the other (95 % intervals; star: the knee)")
+    figure.savefig(options.plot, dpi=120)
 
 
 if __name__ == "__main__":
