@@ -11,7 +11,7 @@ revenue itself, and measured by both; the revenue's swap delta is proved before 
 Trained for as it stands, the revenue earns less than NDCG: it knows the first five slots only, and a list that has
 reached the budget has no force at all, so that most pairs of products teach nothing. Deltas of orders near the present one
 (``noise=``) give them a force, and half of the same measure without the budget, lp.Revenue, keeps one where the budget is
-reached. A quarter of NDCG as a support, in place of that half, earned about what NDCG alone does. Last, what it costs to be
+reached. A quarter of NDCG as a support earned about what NDCG alone does. Last, what it costs to be
 no built-in measure: NDCG and NDCG@5 once more, as measures of one's own, by rows=, by delta= and by delta= and prepare=,
 beside other built-in ones.
 """
