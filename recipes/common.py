@@ -17,6 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 import lambdaplug as lp
+from lambdaplug import plotting
 
 TEXT = "a LETOR / SVMLight file with query ids; default: generated data"
 
@@ -283,7 +284,7 @@ class Study:
         """Save the figure, and with ``--out`` all that was said and decided."""
         self.bar.close()
         options = self.options
-        figure.savefig(options.plot, dpi=80)
+        figure.savefig(options.plot)
         if options.out:
             out = Path(options.out)
             out.mkdir(parents=True, exist_ok=True)
@@ -302,11 +303,23 @@ class Study:
             (out / f"{self.name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
+def panels(mosaic, height=3.4, **options):
+    """(figure, its axes): 400 pixels of width for each letter of ``plt.subplot_mosaic``'s line."""
+    rows = mosaic.split(";")
+    figure, axes = plotting.use().subplot_mosaic(mosaic, figsize=(4 * len(rows[0]), height * len(rows)), **options)
+    return figure, list(axes.values())
+
+
+def legend_below(axis, columns=2):
+    """Under a panel that is too narrow for a legend beside it."""
+    plotting.legend(axis, bbox_to_anchor=(-0.05, -0.2), ncols=columns)
+
+
 def small_picture(figure, path):
     """For a page: 64 colours, a third of the bytes."""
     from PIL import Image
 
-    figure.savefig(path, dpi=80)
+    figure.savefig(path)
     Image.open(path).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(path, optimize=True)
 
 

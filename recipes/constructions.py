@@ -11,14 +11,10 @@ the paper suspects behind the differences.
 """
 
 import common
-import matplotlib
 import numpy as np
 import pandas as pd
 
 import lambdaplug as lp
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 PAPER = "Donmez, Svore, Burges 2009, Tables 1 and 2"
 CONSTRUCTIONS = {
@@ -94,16 +90,16 @@ def main():
     for number, (title, measure) in enumerate(measures.items(), 1):
         table(study, number, title, measure, found, parts[0])
 
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.5))
+    figure, axes = common.panels("AB", 2.8, sharey=True)
+    figure.suptitle("Five lambda constructions, test queries, 95 % intervals", x=0.01, ha="left")
     for axis, (title, measure) in zip(axes, measures.items(), strict=True):
         points = [common.interval([one[title, c].tests[str(measure)] for one in found]) for c in CONSTRUCTIONS]
         means, halves = 100 * np.array(points).T
-        axis.errorbar(range(len(points)), means, halves, fmt="o", capsize=4)
-        axis.set_xticks(range(len(CONSTRUCTIONS)), CONSTRUCTIONS.values(), rotation=30, ha="right")
-        axis.set(
-            title=f"Trained for {title}, test queries, 95 % intervals", ylabel=f"{title}, points", xlabel="construction"
-        )
-    figure.tight_layout()
+        axis.errorbar(means, range(len(points)), xerr=halves, fmt="o", capsize=4)
+        axis.set(title=f"Trained for {title}", xlabel=f"{title}, points")
+    axes[0].set_yticks(range(len(CONSTRUCTIONS)), CONSTRUCTIONS.values())
+    axes[0].set_ylabel("construction")
+    axes[0].invert_yaxis()
     study.finish(figure)
 
 

@@ -13,14 +13,11 @@ import itertools
 
 import common
 import lightgbm as lgb
-import matplotlib
 import numpy as np
 import pandas as pd
 
 import lambdaplug as lp
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from lambdaplug import plotting
 
 PAPER = "Qin, Liu, Li 2008"
 MEASURES = {"AP": "map", "NDCG": "ndcg"}
@@ -71,14 +68,14 @@ def approximation_error(objective, part, rounds):
 def figures(study, axes, title, part):
     """Figures 1-3 and their claims, on the training queries of one fold."""
     rounds, last = study.options.rounds, {}
-    for axis, (figure, settings) in zip(axes, FIGURES.items(), strict=False):
+    for axis, (figure, settings) in zip(axes, FIGURES.items(), strict=True):
         for measure, setting in settings:
             objective = lp.Approx(measure, **setting, **STEPS)
             errors = study.once((title, objective), lambda o=objective: approximation_error(o, part, rounds))
             axis.plot(list(errors), [np.nanmean(one) for one in errors.values()], label=label_of(setting))
             last[measure, label_of(setting)] = list(errors.values())
-        axis.set(title=figure, xlabel="trees", ylabel="mean |surrogate - measure|")
-        axis.legend(fontsize="small")
+        axis.set(title=f"|surrogate - measure|: {figure}, training queries", xlabel="trees", ylabel="mean error")
+        plotting.legend(axis)
     means = {name: [np.nanmean(one[k]) for k in (0, len(one) // 2, -1)] for name, one in last.items()}
     study.say(f"{title}, training queries of a fold: approximation error after a twentieth, half and all of the trees")
     study.say(pd.DataFrame(means, index=["1/20", "1/2", "all"]).T.round(4).to_string())
@@ -150,10 +147,12 @@ def dots(axis, title, found):
     for shift, column in enumerate(MEASURES):
         means, halves = 100 * np.array([common.interval(columns[column]) for columns in found.values()]).T
         label = column.replace("AP", "MAP")
-        axis.errorbar(np.arange(len(found)) + 0.15 * shift, means, halves, fmt="o", capsize=3, label=label)
-    axis.set_xticks(range(len(found)), found, rotation=35, ha="right", fontsize="small")
-    axis.set(title=f"{title}, test queries, 95 % intervals", ylabel="points", xlabel="trained with")
-    axis.legend(fontsize="small")
+        places = np.arange(len(found)) + 0.2 * shift
+        axis.errorbar(means, places, xerr=halves, fmt="os"[shift], capsize=3, label=f"tested by {label}")
+    axis.set_yticks(range(len(found)), found)
+    axis.invert_yaxis()
+    axis.set(title=f"{title}, test queries, 95 % intervals", xlabel="points", ylabel="trained with")
+    plotting.legend(axis)
 
 
 def main():
@@ -166,13 +165,10 @@ def main():
     if path:
         sets["MQ2008" if not options.data else options.data] = list(folds(load(path)))
     title = next(iter(sets))
-    figure, axes = plt.subplots(2, 3, figsize=(16, 9.5))
-    figures(study, axes[0], title, sets[title][0][0])
-    for axis, (name, splits) in zip(axes[1], sets.items(), strict=False):
+    figure, axes = common.panels(";".join(["AA", "BB", "CC", "DD", "EE"][: 3 + len(sets)]), 2.4)
+    figures(study, axes[:3], title, sets[title][0][0])
+    for axis, (name, splits) in zip(axes[3:], sets.items(), strict=True):
         dots(axis, name, contest(study, name, splits))
-    for axis in axes[1, len(sets) :]:
-        axis.remove()
-    figure.tight_layout()
     study.finish(figure)
 
 

@@ -11,15 +11,13 @@ are below, so that it holds the clicks back. Its Figure 2. Of the public log
 techno2020_clicks, where it is found, the click tier and CNDCG see only the documents that were shown to users.
 """
 
+import itertools
+
 import common
-import matplotlib
 import numpy as np
 import pandas as pd
 
 import lambdaplug as lp
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 PAPER = "Svore, Volkovs, Burges 2011"
 WEIGHTS = [0.01, 0.1, 0.2, 0.3, 0.4, 0.5]
@@ -153,10 +151,9 @@ def agreement(study, title, parts, model, axis):
     for name, lines in curves.items():
         means, halves = np.array([common.interval([line]) for line in lines]).T
         axis.errorbar(moments, means, halves, fmt="o-", capsize=3, label=name)
-    axis.set(
-        xlabel="trees", ylabel="share of documents", title=f"Figure 2, {title}: documents that both tiers push alike"
-    )
-    axis.legend()
+    axis.set(xlabel="trees", ylabel="share of documents")
+    axis.set_title(f"Figure 2, {title}:\ndocuments that both tiers push alike")
+    common.legend_below(axis)
     claim = f"agreement rises when click pairs are restricted to equal labels and clicked documents, {title}"
     differ = [curves["restricted"][-1] - curves["all click pairs"][-1]]
     study.decide(common.Claim(f"{PAPER}, Figure 2", claim, 15.0), differ)
@@ -173,23 +170,22 @@ def main():
         real = common.beside("techno2020_clicks")
         if real and not options.quick:
             sets["techno2020_clicks"] = [load(real)]
-    figure, axes = plt.subplots(len(sets), 2, figsize=(12, 4.5 * len(sets)), squeeze=False)
-    for (name, several), row in zip(sets.items(), axes, strict=True):
+    figure, axes = common.panels(";".join(["AB", "CD"][: len(sets)]), 3.8)
+    for (name, several), row in zip(sets.items(), zip(axes[::2], axes[1::2], strict=True), strict=True):
         sizes = " / ".join(str(len(part.group)) for part, _ in several[0])
         study.say(f"--- {name}: {sizes} queries in each of {len(several)} data set(s), up to {options.rounds} trees")
         found = [sweep(study, (name, seed), parts) for seed, parts in enumerate(several)]
         report(study, name, found)
-        for w in (w for w in found[0] if w != 0.0):
+        for w, mark in zip((w for w in found[0] if w != 0.0), itertools.cycle("oD^v<>s"), strict=False):
             x, y = (common.interval(differences(found, [w] * len(found), m)) for m in ("ndcg@3", "cndcg@3"))
-            (xs, ys), colour = 100 * np.array([x, y]), "C1" if w == "guard" else "C0"
-            row[0].errorbar(xs[0], ys[0], ys[1], xs[1], "o", capsize=3, color=colour)
-            row[0].annotate(w if w == "guard" else f"w={w:g}", (xs[0], ys[0]), (4, 4), textcoords="offset points")
+            (xs, ys), label = 100 * np.array([x, y]), w if w == "guard" else f"w {w:g}"
+            row[0].errorbar(xs[0], ys[0], ys[1], xs[1], mark, capsize=3, label=label)
+        common.legend_below(row[0], 4)
         row[0].axvline(0, color="grey", lw=0.8)
         row[0].axhline(0, color="grey", lw=0.8)
         row[0].set(xlabel="change of test NDCG@3, points", ylabel="change of test CNDCG@3, points")
-        row[0].set_title(f"{name}: against NDCG alone, 95 % intervals")
+        row[0].set_title(f"{name}:\nagainst NDCG alone, 95 % intervals")
         agreement(study, name, several[0], found[0][0.0][2], row[1])
-    figure.tight_layout()
     study.finish(figure)
 
 

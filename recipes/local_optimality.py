@@ -17,16 +17,13 @@ from typing import NamedTuple
 
 import common
 import lightgbm as lgb
-import matplotlib
 import numpy as np
 import pandas as pd
 import xgboost as xgb
 from scipy.special import ndtr, stdtrit
 
 import lambdaplug as lp
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from lambdaplug import plotting
 
 PAPER = "Donmez, Svore, Burges 2009"
 STEPS = (0.003, 0.01, 0.03, 0.1, 0.3)  # of the weights' norm
@@ -219,28 +216,23 @@ def polish(study, models, measures, parts):
 def draw(found, traces, measures):
     """Figures 1-4 and 6: the measure along four random directions of each model, and polishing."""
     names = [str(measure) for measure in measures]
-    figure, axes = plt.subplots(3, 5, figsize=(21, 12))
-    for line, kind in zip(axes, ("linear", "LightGBM trees", "XGBoost trees"), strict=True):
-        shown = [(f"for {name}", name) for name in names] + [("random weights", names[0])]
-        for axis, (how, name) in zip(line, shown, strict=True):
-            if (kind, how, name) not in found:
-                continue
-            one = found[kind, how, name]
-            for k in range(4):
-                axis.plot(STEPS, one.value + one.change[k], ".-", label=f"direction {k + 1}")
-            axis.axhline(one.value, color="grey", lw=0.8, label="as trained")
-            axis.set(
-                xscale="log", title=f"{kind}, {how}", xlabel="step / norm of the weights", ylabel=f"training {name}"
-            )
-            axis.title.set_fontsize("medium")
-    axes[0, 0].legend(fontsize="x-small")
+    figure, axes = common.panels("ABC;DEF;GHI;JKL;MN.;OOO", 2.5)
+    shown = [(f"for {name}", name) for name in names] + [("random weights", names[0])]
+    panels = [(kind, *one) for one in shown for kind in ("linear", "LightGBM trees", "XGBoost trees")][:-1]
+    for axis, (kind, how, name) in zip(axes, panels, strict=False):
+        one = found[kind, how, name]
+        for k in range(4):
+            axis.plot(STEPS, one.value + one.change[k], ".-", label=f"direction {k + 1}")
+        axis.axhline(one.value, color="0.3", lw=0.8, label="as trained")
+        axis.set(xscale="log", title=f"{kind}, {how}", xlabel="step / norm of the weights", ylabel=f"training {name}")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=5)
     for number, (name, lines) in enumerate(traces.items()):
         for which, gain in lines.items():
-            style = ".-" if which == "fresh queries" else ".:"
-            axes[2, 4].plot(100 * np.array(gain), style, color=f"C{number}", label=f"{name}, {which}")
-    axes[2, 4].set(title="polishing LightGBM's models", xlabel="accepted steps", ylabel="change on validation, points")
-    axes[2, 4].legend(fontsize="x-small")
-    figure.tight_layout()
+            style = ".-" if which == "fresh queries" else "x:"
+            axes[-1].plot(100 * np.array(gain), style, color=f"C{number}", label=f"{name}, {which}")
+    axes[-1].set(title="polishing LightGBM's models", xlabel="accepted steps", ylabel="change on validation, points")
+    plotting.integers(axes[-1].xaxis)
+    common.legend_below(axes[-1], 4)
     return figure
 
 

@@ -9,21 +9,20 @@ program puts them in one table, with a section for each recipe, into the part of
 
 import argparse
 import json
+import textwrap
 from collections import Counter
 from pathlib import Path
 
 import common
-import matplotlib
 import pandas as pd
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from lambdaplug import plotting
 
 HERE = Path(__file__).parent
 START, END = "<!-- made by make_results.py: start -->\n", "<!-- made by make_results.py: end -->\n"
 ORDER = ["graded_clicks", "moving_target", "direct_approximation", "numerical_gradients", "constructions"]
 ORDER += ["local_optimality", "match_the_measure", "speed_up"]
-COLOURS = {"confirmed": "tab:green", "refuted": "tab:red", "undecided": "tab:grey"}
+LOOKS = {"confirmed": (plotting.BLUE, "o"), "refuted": (plotting.ORANGE, "s"), "undecided": ("0.5", "^")}
 RULES = """A claim says that one thing is ahead of another. It is confirmed where the 95 % interval of the difference, paired query by query, is
 above 0, and refuted where it is below the effect that the paper found (or, where the paper has no number, below the least that
 is significant with as many queries as it tested on; or below 0). "No loss" is confirmed above minus the margin named. The power
@@ -83,7 +82,7 @@ def section(one):
     about = " ".join(paragraphs[-1].split())
     with_ = ", ".join(f"{name} {number}" for name, number in one["made with"].items())
     counts = Counter(claim["verdict"] for claim in one["claims"])
-    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in COLOURS if counts[verdict])
+    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in LOOKS if counts[verdict])
     text = "\n".join(line.rstrip() for line in one["text"]).strip("\n")
     return "\n".join(
         [
@@ -100,27 +99,34 @@ def section(one):
 
 
 def draw(found, path):
-    """Every claim in points: what was found here with its interval, and the paper's effect."""
-    claims = [claim for one in found for claim in one["claims"] if claim["unit"] == "points"]
-    figure, axis = plt.subplots(figsize=(13, 2 + 0.21 * len(claims)))
-    for number, claim in enumerate(claims):
-        colour = COLOURS[claim["verdict"]]
-        axis.plot([claim["low"], claim["high"]], [number, number], color=colour, lw=2)
-        axis.plot(claim["here"], number, "o", color=colour, ms=4)
-        if claim["effect"] is not None:
-            axis.plot(claim["effect"], number, "x", color="black", ms=5)
-    for verdict, colour in COLOURS.items():
-        axis.plot([], [], "o-", color=colour, label=verdict)
+    """Every claim in points, under its paper: what was found here with its interval, and the paper's effect."""
+    lines = []
+    for one in found:
+        claims = [claim for claim in one["claims"] if claim["unit"] == "points"]
+        if claims:
+            paper = claims[0]["paper"].rpartition(", ")[0]
+            lines += [(f"{paper}: {one['recipe']}.py", None), *((claim["claim"], claim) for claim in claims)]
+    figure, (axis,) = common.panels("AA", 1.5 + 0.29 * len(lines))
+    for number, (_, claim) in enumerate(lines):
+        if claim:
+            colour, mark = LOOKS[claim["verdict"]]
+            axis.plot([claim["low"], claim["high"]], [number, number], color=colour, lw=2)
+            axis.plot(claim["here"], number, mark, color=colour, ms=5)
+            if claim["effect"] is not None:
+                axis.plot(claim["effect"], number, "x", color="black", ms=5)
+    for verdict, (colour, mark) in LOOKS.items():
+        axis.plot([], [], f"{mark}-", color=colour, label=verdict)
     axis.plot([], [], "x", color="black", ls="", label="the paper's effect")
-    axis.axvline(0, color="grey", lw=0.8)
-    axis.set_yticks(range(len(claims)), [f"{c['paper'].split(',')[0]} ...: {c['claim']}" for c in claims], fontsize=7)
-    axis.invert_yaxis()
-    axis.margins(y=0.01)
-    axis.set(xlabel="points (linear from -2 to 2, then logarithmic), 95 % intervals")
+    axis.axvline(0, color="0.3", lw=0.8)
+    axis.set_yticks(range(len(lines)), [textwrap.fill(text, 56) for text, _ in lines], fontsize=8)
+    for label, (_, claim) in zip(axis.get_yticklabels(), lines, strict=True):
+        label.set_fontweight("normal" if claim else "bold")
+    axis.set_ylim(len(lines) - 0.4, -0.6)
     axis.set_xscale("symlog", linthresh=2)
-    axis.set_title("The papers' claims: the effect found here, and the paper's", pad=30)
-    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, fontsize="small", frameon=False)
-    figure.tight_layout()
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.set_xlabel("points, 95 % intervals\n(linear from -2 to 2, then logarithmic)")
+    title = "The papers' claims: the effect found here, and the paper's"
+    figure.legend(loc="outside upper left", ncols=4, title=title, alignment="left")
     common.small_picture(figure, path)
 
 

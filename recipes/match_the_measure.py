@@ -10,14 +10,10 @@ Then lp.objective in place of LambdaRank, in both hosts.
 """
 
 import common
-import matplotlib
 import numpy as np
 import pandas as pd
 
 import lambdaplug as lp
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 PAPER = "Donmez, Svore, Burges 2009"
 ORDINARY = {"lightgbm": {"num_threads": 1, "learning_rate": 0.2}, "xgboost": {"nthread": 1, "learning_rate": 0.2}}
@@ -101,15 +97,15 @@ def main():
     square(study, measures, full, equal)
     claims(study, measures, full, equal)
 
-    figure, axes = plt.subplots(1, 3, figsize=(18, 5))
+    figure, axes = common.panels("AA;BB;CC", 3.0)
     for measure in measures:
         pairs = [np.mean([one[1] for one in found[measure]]) for found in grown]
         points = [common.interval([one[0][str(first)] for one in found[measure]]) for found in grown]
         means, halves = 100 * np.array(points).T
         axes[0].errorbar(pairs, means, halves, fmt="o-", capsize=3, label=f"trained for {measure}")
-    axes[0].set(xscale="log", xlabel="effective pairs", ylabel=f"test {first}, points, 95 % intervals")
-    axes[0].set_title("Figure 5: plain LambdaRank")
-    axes[0].legend(fontsize="small")
+    axes[0].set(xscale="log", xlabel="effective pairs", ylabel=f"test {first}, points")
+    axes[0].set_title("Figure 5: plain LambdaRank, 95 % intervals")
+    common.legend_below(axes[0])
     part, valid, test = parts
     for axis, (host, parameters) in zip(axes[1:], ORDINARY.items(), strict=True):
 
@@ -121,8 +117,7 @@ def main():
         table = study.once(("lp.objective", host), matched)
         study.say(f"\nlp.objective, {host}, first data set:\n{table}")
         table.plot(axis)
-        axis.set_title(f"lp.objective, {host}")
-    figure.tight_layout()
+        axis.set_title(f"lp.objective, {host}: darker: better in its column; † differs from the diagonal at 95 %")
     study.finish(figure)
 
 

@@ -11,15 +11,11 @@ what a user asks: does moving help lp.objective, in LightGBM and in XGBoost?
 """
 
 import common
-import matplotlib
 import numpy as np
 import pandas as pd
 import xgboost as xgb
 
 import lambdaplug as lp
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 PAPER = "Svore, Volkovs, Burges 2011, Table 2"
 CUTS = range(1, 11)
@@ -144,9 +140,9 @@ def learning_curves(study, axes, chosen, found, parts):
         for axis, k in zip(axes, (3, 10), strict=True):
             means, halves = np.array([common.interval([one[f"ndcg@{k}"]]) for one in points]).T
             axis.errorbar([*fractions, 1.0], means, halves, fmt="o-", capsize=3, label=name)
-            axis.set(title=f"Figure 7: test NDCG@{k}, 95 % intervals", xlabel="share of the training queries")
-            axis.set_ylabel(f"NDCG@{k}")
-            axis.legend(fontsize="small")
+            axis.set(xlabel="share of the training queries", ylabel=f"test NDCG@{k}")
+            axis.set_title(f"Figure 7: NDCG@{k}, 95 % intervals")
+            common.legend_below(axis)
 
 
 def boosted(host, objective, parts, rounds):
@@ -216,9 +212,9 @@ def watch(study, part, valid, seed):
 def draw(axes, watched):
     """The mean over the data sets, and the range from the lowest to the highest."""
     chosen = {
-        "force": ("Figure 3a: whose force moves labels 3 and 4", "share of the force"),
+        "force": ("Figure 3a: whose force moves labels 3, 4", "share of the force"),
         "label": ("Figure 3b: labels in the top 3", "share of the documents"),
-        "changed": ("Figure 4: places that change, and training NDCG@3", "share of the places, NDCG@3"),
+        "changed": ("Figure 4: places that change", "share of the places, NDCG@3"),
     }
     for axis, (word, (title, what)) in zip(axes, chosen.items(), strict=True):
         for name in (n for n in watched[0] if n.startswith(word) or (word == "changed" and n == "ndcg@3")):
@@ -228,7 +224,7 @@ def draw(axes, watched):
                 watched[0]["round"], lines.min(axis=0), lines.max(axis=0), alpha=0.2, color=line.get_color()
             )
         axis.set(title=title, xlabel="trees", ylabel=what)
-        axis.legend(fontsize="x-small")
+        common.legend_below(axis)
 
 
 def main():
@@ -255,16 +251,15 @@ def main():
             watched.append(watch(study, part, valid, seed))
     table(study, found)
 
-    figure, axes = plt.subplots(2, 3, figsize=(16, 9))
-    draw(axes[0], watched)
+    figure, axes = common.panels("AB;CD;EF")
+    draw(axes[:3], watched)
     for kind, etas in RATES.items():
         for eta in etas:
-            axes[1, 0].plot([SCHEDULES[kind](0.1, eta)(m) for m in range(500)], label=f"{kind} {eta:g}")
-    axes[1, 0].set(title="Figure 6: weights of S that start at 0.1", xlabel="round", ylabel="weight")
-    axes[1, 0].legend(fontsize="small")
-    learning_curves(study, axes[1, 1:], chosen, found, parts)
+            axes[3].plot([SCHEDULES[kind](0.1, eta)(m) for m in range(500)], label=f"{kind} {eta:g}")
+    axes[3].set(title="Figure 6: weights of S that start at 0.1", xlabel="round", ylabel="weight")
+    common.legend_below(axes[3])
+    learning_curves(study, axes[4:], chosen, found, parts)
     does_it_help(study, study.data)
-    figure.tight_layout()
     study.finish(figure)
 
 

@@ -13,14 +13,10 @@ import itertools
 
 import common
 import lightgbm as lgb
-import matplotlib
 import numpy as np
 import pandas as pd
 
 import lambdaplug as lp
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 PAPER = "Yue, Burges 2007"
 MEASURE = "ndcg@10"
@@ -93,14 +89,14 @@ def smoothness(study, axes):
         return [[moved(scores[:end], inside, value, share, part) for share in shares] for inside, value in moves]
 
     rough, rows = {}, {}
-    for size, axis in zip(sizes, axes.flat[1:], strict=False):
+    for size, axis in zip(sizes, axes, strict=False):
         part = many.split(size, sizes[-1] - size)[0] if size < sizes[-1] else many
         lines = study.once(("smooth", size), lambda p=part: curves(len(p.labels), p))
         for (tree, number, _), line in list(zip(weights, lines, strict=True))[:5]:
             axis.plot(100 * shares, line, ".-", label=f"tree {tree}, leaf {number}")
         title = f"NDCG over {size:,} queries (Figures 2-4)"
         axis.set(title=title, xlabel="% change of the leaf's value", ylabel="NDCG")
-        axis.legend(fontsize="small")
+        common.legend_below(axis)
         rough[size] = np.array([roughness(np.array(line)) for line in lines])
         tops = [abs(float(shares[int(np.argmax(line))])) for line in lines]
         rows[f"{size:,}"] = [np.mean([np.ptp(line) for line in lines]), np.nanmean(rough[size]), np.mean(tops)]
@@ -116,14 +112,18 @@ def smoothness(study, axes):
         study.decide(common.Claim(f"{PAPER}, Figure 2", claim, unit="roughness / span", over="leaves"), differences)
     tree, number, value = weights[0]
     inside, closer = leaf[:, tree] == number, np.linspace(-0.01, 0.01, 31)
-    axes[1, 1].plot(100 * closer, [moved(scores, inside, value, share, many) for share in closer], ".-")
-    title = f"one of them, blown up, {sizes[-1]:,} queries (Figure 5)"
-    axes[1, 1].set(title=title, xlabel="% change of the leaf's value", ylabel="NDCG")
+    near = np.array([moved(scores, inside, value, share, many) for share in closer])
+    axes[3].plot(100 * closer, 1e6 * (near - near[len(near) // 2]), ".-")
+    title = f"The first, {sizes[-1]:,} queries, closer (Figure 5)"
+    axes[3].set(title=title, xlabel="% change of the leaf's value", ylabel="change of NDCG, millionths")
     means = np.array([np.nanmean(rough[size]) for size in sizes])
-    axes[1, 2].loglog(sizes, means, "o-", label="found")
-    axes[1, 2].loglog(sizes, means[0] * np.sqrt(sizes[0] / np.array(sizes)), "--", label="1/sqrt(queries)")
-    axes[1, 2].set(title="roughness / span of NDCG", xlabel="queries", ylabel="roughness / span")
-    axes[1, 2].legend()
+    axes[4].loglog(sizes, means, "o-", label="found")
+    axes[4].loglog(sizes, means[0] * np.sqrt(sizes[0] / np.array(sizes)), "--", label="1/sqrt(queries)")
+    axes[4].set(title="Roughness of NDCG", xlabel="queries", ylabel="roughness / span")
+    axes[4].yaxis.get_major_locator().set_params(subs=(1, 2, 5))
+    axes[4].yaxis.set_major_formatter("{x:g}")
+    axes[4].minorticks_off()
+    common.legend_below(axes[4])
 
 
 def main():
@@ -152,12 +152,13 @@ def main():
         claim = common.Claim(f"{PAPER}, Table 1", f"{a} beats {b}, NDCG@10", THERE[a] - THERE[b])
         study.decide(claim, [x - y for x, y in zip(tests[a], tests[b], strict=True)])
 
-    figure, axes = plt.subplots(2, 3, figsize=(16, 9))
-    table[["train", "valid", "test"]].astype(float).plot.bar(ax=axes[0, 0], rot=30)
-    low = 0.9 * table["test"].min()
-    axes[0, 0].set(title="Table 1", ylim=(low, 1.02 * table["train"].max()), ylabel=MEASURE, xlabel="trained with")
-    smoothness(study, axes)
-    figure.tight_layout()
+    figure, axes = common.panels("AB;CD;EF")
+    for column, mark in zip(("train", "valid", "test"), "^so", strict=True):
+        axes[0].plot(table[column].astype(float), table.index, mark, label=column)
+    axes[0].set(title="Table 1", xlabel=MEASURE, ylabel="trained with")
+    axes[0].invert_yaxis()
+    common.legend_below(axes[0], 3)
+    smoothness(study, axes[1:])
     study.finish(figure)
 
 

@@ -16,14 +16,10 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
 
 import common
-import matplotlib
 import numpy as np
 import pandas as pd
 
 import lambdaplug as lp
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 PAPER = "Burges, Ragno, Le 2006"
 RANKNET = lp.LambdaRank("pairs", normalize="none")
@@ -92,14 +88,16 @@ def main():
     )
     study.decide(claim, [ratio])
 
-    figure, axis = plt.subplots(figsize=(7, 5))
+    figure, (axis,) = common.panels("AA", 4.5)
     for name, found in times.items():
         label = f"{name}, slope {slopes[name].mean():.2f} from {documents[-4]} documents on"
-        axis.errorbar(documents, found.mean(0), 2 * found.std(0), fmt="o-", capsize=3, label=label)
-    axis.set(xscale="log", yscale="log", xlabel="documents per query", ylabel="seconds per gradient")
+        mark = "o-" if name == "factorised" else "s--"
+        axis.errorbar(documents, found.mean(0), 2 * found.std(0), fmt=mark, capsize=3, label=label)
+    axis.set(
+        xscale="log", yscale="log", xlabel="documents per query", ylabel="seconds per gradient, ± 2 standard deviations"
+    )
     axis.set_title(f"RankNet's gradient of {options.queries} queries, linear model")
-    axis.legend()
-    figure.tight_layout()
+    common.legend_below(axis)
     study.finish(figure)
 
 
