@@ -141,7 +141,7 @@ def by_delta_kernel(
     begin = inlinable(pair.begin)
     delta = inlinable(pair.delta)
     costly, whole, signed = pair.costly, pair.whole, pair.signed
-    view, rank_of = frozen_view(pair), unsigned if pair.packed else natural
+    tabled, rank_of = pair.tabled, unsigned if pair.packed else natural
     cost32 = inlinable(cost)
 
     def kernel(pull: Any, norm: Any, lists: Any, tables: Any, frozen: Any, sums: Any) -> int:
@@ -158,7 +158,11 @@ def by_delta_kernel(
             cut = n if whole else tables.marks[CUT, query - first]
             least = np.float32(pull.floor / norm[query])
             end = n if least > zero else cut
-            ranked, still = line(rows, GAIN, low, n), view(frozen, low, n)
+            ranked = line(rows, GAIN, low, n)
+            if tabled:  # not in a function: what it returned would be reference-counted inside the loops
+                still = frozen_and_table(frozen, low, n)
+            else:
+                still = line(frozen, GAIN, low, n)
             place, grade = line(rows, PLACE, low, n), line(rows, GRADE, low, n)
             weight, tier, chosen = line(rows, WEIGHT, low, n), line(rows, TIER, low, n), line(rows, CHOSEN, low, n)
             powers, grade32 = line(fast, EXP, padded, width), line(fast, GRADE32, padded, width)
