@@ -3,6 +3,7 @@
     python recipes/tournament.py                             # generated data, and the real sets that are found: hours
     python recipes/tournament.py --data mine.txt             # does it win on mine? (LETOR / SVMLight text, or .npz)
     python recipes/tournament.py --sets graded --contenders main --repeats 1
+    python recipes/tournament.py --contenders ablations      # what each choice in lp.objective is worth
 
 Repeated cross-validation by query: each query is in the test part once per repeat, and every model has the trees that are
 best on validation queries by the measure tested. Generated queries cost nothing, so that of generated data thousands more
@@ -43,6 +44,7 @@ except ImportError:
     catboost = None
 
 FOLDS = 5
+GROUPS = ("main", "ablations", "all")
 GENERATED = ("graded", "binary", "one relevant")
 RELEVANT = {"lightgbm_rank": 2, "techno2020_clicks": 3, "graded": 2}  # the lowest relevant label; else 1
 REAL = ("mq2008", "lightgbm_rank", "techno2020_clicks", "fluccs")
@@ -67,6 +69,10 @@ OURS = {
 ABLATIONS = {
     "no noise": functools.partial(lp.objective, noise=0.0),
     "half the noise": functools.partial(lp.objective, noise=0.5),
+    "twice the noise": functools.partial(lp.objective, noise=2.0),
+    "a quarter support": functools.partial(lp.objective, support="ndcg", share=0.25),
+    "half support": functools.partial(lp.objective, support="ndcg", share=0.5),  # the rule, without MRR's exception
+    "three quarters support": functools.partial(lp.objective, support="ndcg", share=0.75),
     "linear support": functools.partial(lp.objective, support="ndcg(gain='linear')"),
     "no support": functools.partial(lp.objective, support=None),
     "no normalisation": functools.partial(lp.objective, normalize="none"),
@@ -192,12 +198,23 @@ FIT = {"lightgbm": fit_lightgbm, "xgboost": fit_xgboost, "catboost": fit_catboos
 
 
 def contenders(host, chosen):
-    """Name -> the objective for a measure, of everything that plays in this host; or a function of the training part."""
+    """Name -> the objective for a measure, of everything that plays in this host; or a function of the training part.
+
+    ``chosen``: words of GROUPS, and names.
+    """
     if host == "catboost":
-        return dict(CATBOOST) if chosen == "all" else {"YetiRank": CATBOOST["YetiRank"]}
-    fixed = BUILT_IN[host] | (WITHOUT_MEASURE if chosen == "all" else {})
-    ours = OURS | (ABLATIONS | PEERS if chosen == "all" else {})
-    return {name: (lambda _, spec=spec: spec) for name, spec in fixed.items()} | ours
+        every, usual = CATBOOST, ["YetiRank"]
+    else:
+        fixed = {name: (lambda _, spec=spec: spec) for name, spec in (BUILT_IN[host] | WITHOUT_MEASURE).items()}
+        every, usual = fixed | OURS | ABLATIONS | PEERS, [*BUILT_IN[host], *OURS]
+    groups = {"all": every, "main": usual, "ablations": ["lp.objective", *ABLATIONS]}
+    names = set(itertools.chain.from_iterable(groups.get(word, [word]) for word in chosen))
+    return {name: make for name, make in every.items() if name in names}
+
+
+def known_names():
+    """Every word that --contenders takes."""
+    return {*GROUPS, *itertools.chain(*BUILT_IN.values()), *OURS, *ABLATIONS, *PEERS, *WITHOUT_MEASURE, *CATBOOST}
 
 
 def able(host, name, make, text):
@@ -414,7 +431,9 @@ def main():
     parser.add_argument("--hosts", nargs="*", default=[*BUILT_IN, *(["catboost"] if catboost else [])])
     parser.add_argument("--measures", nargs="*", default=list(MEASURES))
     parser.add_argument(
-        "--contenders", choices=["main", "all"], help="main: without ablations and peers; default all, --quick: main"
+        "--contenders",
+        nargs="*",
+        help="main (built-ins and ours), ablations, all, or names; default all, --quick: main",
     )
     parser.add_argument("--repeats", type=int, default=3, help="of the cross-validation, each with other parts")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="trainings at a time, each on one thread")
@@ -423,10 +442,12 @@ def main():
     if options.quick:
         options.queries, options.test_queries, options.rounds, options.repeats, options.jobs = 40, 60, 10, 1, 1
         options.hosts, options.measures = ["lightgbm", "xgboost"], ["ndcg@10", "mrr"]
-        options.contenders = options.contenders or "main"
+        options.contenders = options.contenders or ["main"]
         options.sets = options.sets or ([] if options.data else ["graded", "one relevant"])
         options.out = str(Path(options.plot).with_suffix(""))
-    options.contenders = options.contenders or "all"
+    options.contenders = tuple(options.contenders or ["all"])
+    if unknown := set(options.contenders) - known_names():
+        parser.error(f"--contenders: {', '.join(sorted(unknown))}? Known: {', '.join(sorted(known_names()))}")
     found = [name for name in REAL if beside(name)]
     options.sets = [options.data] if options.data else options.sets or ["graded", "binary", "one relevant", *found]
     out = folder(options)
@@ -444,13 +465,15 @@ def main():
 
     values = results(options, out)
     own = compared(values, "lp.objective", lambda host: [(host, name) for name in BUILT_IN.get(host, ())])
-    report(own, "lp.objective against the best built-in objective of the same host")
-    if "catboost" in options.hosts:
-        other = compared(values, "lp.objective", lambda _: [("catboost", "YetiRank")])
+    if len(own):
+        report(own, "lp.objective against the best built-in objective of the same host")
+    other = compared(values, "lp.objective", lambda _: [("catboost", "YetiRank")])
+    if len(other):
         report(other, "lp.objective against CatBoost's YetiRank, each with its own trees")
     others(values)
     matrix(values)
-    picture(own, options.plot)
+    if len(own):
+        picture(own, options.plot)
 
 
 if __name__ == "__main__":
