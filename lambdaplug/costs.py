@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .documenting import documented
 from .errors import LambdaplugError
 
 __all__ = ["Cost", "RankNet", "Sigmoid", "as_cost"]
@@ -28,6 +29,7 @@ class Cost:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        documented(cls)
         Cost.registry[cls.name] = cls
 
     @property

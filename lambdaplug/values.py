@@ -2,6 +2,8 @@
 
 from typing import Any, NoReturn, TypeVar
 
+from .documenting import documented
+
 __all__ = ["Value"]
 
 V = TypeVar("V", bound="Value")
@@ -9,6 +11,10 @@ V = TypeVar("V", bound="Value")
 
 class Value:
     """Base of such objects. A subclass sets its attributes, which are values themselves, by ``_set``."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        documented(cls)
 
     def _set(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)

@@ -47,6 +47,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..checking import refuse_data
+from ..documenting import documented
 from ..errors import LambdaplugError
 from ..kernels import PairDelta, Prepared, change, inlinable, norm_kernel
 from ..queries import Labels, PerQuery, Queries, as_columns, check_column
@@ -98,6 +99,7 @@ class Measure:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        documented(cls)
         if cls.name and not cls.column_fields:  # those have no text that could be read back
             REGISTRY[cls.name] = cls
 

@@ -25,12 +25,9 @@ class RBP(Discounted):
     ----------
     p : float
         How likely the user reads the next document, between 0 and 1.
-    k : int or None
-        The last rank that counts; None: all ranks.
-    gain : 'exp2', 'linear', sequence or callable
-        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
-    max_label : float or None
-        lmax; None: the data's largest label. Give it where training and test data may differ in it.
+    {k}
+    {gain}
+    {max_label}
 
     References
     ----------
@@ -71,10 +68,8 @@ class ERR(Measure):
 
     Parameters
     ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    max_label : float or None
-        lmax; None: the data's largest label. Give it where training and test data may differ in it.
+    {k}
+    {max_label}
 
     References
     ----------
@@ -182,10 +177,8 @@ class MRR(CutRelevance):
 
     Parameters
     ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    relevant : float
-        Documents with a label >= this are relevant.
+    {k}
+    {relevant}
     gains_only : bool
         Train only with the swaps that raise RR: P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of
         LambdaRank", SIGIR, equation 11.

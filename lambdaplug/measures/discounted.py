@@ -103,12 +103,9 @@ class DCG(Discounted):
 
     Parameters
     ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    gain : 'exp2', 'linear', sequence or callable
-        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
-    discount : 'log2', sequence or callable
-        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+    {k}
+    {gain}
+    {discount}
 
     References
     ----------
@@ -141,12 +138,9 @@ class NDCG(DCG):
 
     Parameters
     ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    gain : 'exp2', 'linear', sequence or callable
-        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
-    discount : 'log2', sequence or callable
-        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+    {k}
+    {gain}
+    {discount}
 
     References
     ----------
@@ -193,12 +187,9 @@ class MeanNDCG(DCG):
 
     Parameters
     ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    gain : 'exp2', 'linear', sequence or callable
-        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
-    discount : 'log2', sequence or callable
-        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+    {k}
+    {gain}
+    {discount}
 
     References
     ----------
@@ -250,10 +241,8 @@ class CNDCG(Discounted):
 
     Parameters
     ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    discount : 'log2', sequence or callable
-        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+    {k}
+    {discount}
 
     References
     ----------

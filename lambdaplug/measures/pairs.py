@@ -129,8 +129,7 @@ class BPref(Relevance):
 
     Parameters
     ----------
-    relevant : float
-        Documents with a label >= this are relevant.
+    {relevant}
 
     References
     ----------

@@ -61,10 +61,8 @@ class Precision(_TopK):
 
     Parameters
     ----------
-    k : int
-        The last rank that counts; it must be given.
-    relevant : float
-        Documents with a label >= this are relevant.
+    {k_required}
+    {relevant}
 
     References
     ----------
@@ -90,10 +88,8 @@ class Recall(_TopK):
 
     Parameters
     ----------
-    k : int
-        The last rank that counts; it must be given.
-    relevant : float
-        Documents with a label >= this are relevant.
+    {k_required}
+    {relevant}
 
     References
     ----------
@@ -119,10 +115,8 @@ class Hit(CutRelevance):
 
     Parameters
     ----------
-    k : int
-        The last rank that counts; it must be given.
-    relevant : float
-        Documents with a label >= this are relevant.
+    {k_required}
+    {relevant}
 
     References
     ----------
@@ -190,8 +184,7 @@ class WTA(Relevance, Discounted):
 
     Parameters
     ----------
-    relevant : float
-        Documents with a label >= this are relevant.
+    {relevant}
 
     References
     ----------
@@ -221,10 +214,8 @@ class MAP(CutRelevance):
 
     Parameters
     ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    relevant : float
-        Documents with a label >= this are relevant.
+    {k}
+    {relevant}
 
     References
     ----------

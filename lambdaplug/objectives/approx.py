@@ -53,8 +53,7 @@ class Approx(ValueObjective):
     ----------
     measure : str or Measure
         One that has a form in positions: those above.
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels.
+    {label_source}
     alpha : float or schedule
         Steepness of the positions; a schedule sharpens them while the model learns.
     beta : float or schedule, optional

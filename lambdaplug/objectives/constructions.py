@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ..checking import not_negative
 from ..costs import Cost
 from ..custom import Custom
+from ..documenting import documented
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import CHOICES, Documents, PairDelta, Pull, choose_kernel, place_kernel, raised_kernel
 from ..measures import Measure, Prepared, registered
@@ -66,6 +67,7 @@ class Construction(abc.ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        documented(cls)
         if cls.name:
             Construction.registry[cls.name] = cls
 

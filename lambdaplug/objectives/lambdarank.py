@@ -34,8 +34,7 @@ class LambdaRank(MeasureObjective):
     ----------
     measure : str or Measure
         ``"ndcg@10"``, ``"map"``, ``lp.NDCG(k=10, gain="linear")``, ...
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels.
+    {label_source}
     cost : str or Cost
         ``"ranknet"`` (above), ``lp.RankNet(distance=0.01)`` (each |dM| divided by 0.01 + |o|) or ``lp.Sigmoid(mu)``.
     sigma : float

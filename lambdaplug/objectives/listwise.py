@@ -77,9 +77,7 @@ class QueryRMSE(ListObjective):
 
     Parameters
     ----------
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
-        are no part of their list.
+    {label_source_of_lists}
 
     Notes
     -----
@@ -113,9 +111,7 @@ class QuerySoftmax(ListObjective):
     target : 'softmax' or 'share'
         'softmax': t as above. 'share': t_i = y_i/sum_j y_j, for labels >= 0, as CatBoost's QuerySoftMax has it; a query
         with no positive label then teaches nothing.
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
-        are no part of their list.
+    {label_source_of_lists}
 
     Notes
     -----
@@ -179,9 +175,7 @@ class ListMLE(ListObjective):
     ----------
     k : int, optional
         Only the first k places of the right order; default all.
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
-        are no part of their list.
+    {label_source_of_lists}
 
     Notes
     -----

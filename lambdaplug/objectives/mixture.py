@@ -184,8 +184,7 @@ class Graded(Mixture):
         Those after the first usually with ``labels=``.
     weights : sequence, optional
         One per tier, numbers that sum to 1 or schedules; default equal ones.
-    step, normalize, guard : optional
-        As for :class:`Mixture`.
+    {mixture_options}
 
     References
     ----------
@@ -256,8 +255,7 @@ class interpolate(Mixture):  # noqa: N801 -- reads as the function it was in the
         The first and the last.
     weight : float or schedule
         w, such as ``lp.linear(0.0, 0.01)``.
-    step, normalize, guard : optional
-        As for :class:`Mixture`.
+    {mixture_options}
 
     References
     ----------

@@ -111,8 +111,7 @@ class SPSA(_Numerical):
         than 2 c never change places, and so never show what that would be worth.
     seed : int
         Any integer >= 0.
-    normalize : str, optional
-        ``"std"`` (default) divides each query's gradients by their standard deviation, ``"none"`` does not.
+    {normalize_std}
 
     References
     ----------
@@ -211,12 +210,10 @@ class FDSA(_Numerical):
     ----------
     measure : str or Measure
         What to train for.
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels.
+    {label_source}
     c : float
         How far each score is moved, in units of the scores; it does not fall with the iterations.
-    normalize : str, optional
-        ``"std"`` (default) divides each query's gradients by their standard deviation, ``"none"`` does not.
+    {normalize_std}
 
     References
     ----------

@@ -108,20 +108,17 @@ class PLRank(Sampled):
     samples : int
         Rankings drawn per query and round. Eight are drawn at a time, side by side: fewer cost as much. Eight take about
         2.5 times as long as whole-list NDCG's LambdaRank on lists of 120, and on longer lists less than it.
-    seed : int
-        Of the draws.
+    {draws_seed}
     hessian : 'second' or 'constant'
         'second': the absolute value of the estimated second derivative, for the mean of a measure is not convex.
         'constant': 1, and then each query's gradients are divided by their standard deviation unless ``normalize`` says
         otherwise.
-    normalize : 'std', 'none' or None
-        'std' divides each query's gradients (and hessians) by the standard deviation of its gradients.
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels.
+    {normalize_both}
+    {label_source}
 
     Notes
     -----
-    Weights are one per query: a query's value has no parts that documents' weights could belong to.
+    {weights_of_queries}
 
     References
     ----------
@@ -225,20 +222,17 @@ class StochasticRank(Sampled):
     mu : float or schedule
         Documents are ranked as if they scored sigma * mu * label less, so that the mean does not gain where scores are
         merely equal (the paper's consistent smoothing).
-    seed : int
-        Of the draws.
+    {draws_seed}
     hessian : 'gauss_newton' or 'constant'
         'gauss_newton': the sum of |terms| times phi's peak, which is positive and keeps a Newton step within
         sqrt(2 pi) sigma. 'constant': 1, and then each query's gradients are divided by their standard deviation unless
         ``normalize`` says otherwise.
-    normalize : 'std', 'none' or None
-        'std' divides each query's gradients (and hessians) by the standard deviation of its gradients.
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels.
+    {normalize_both}
+    {label_source}
 
     Notes
     -----
-    Weights are one per query: a query's value has no parts that documents' weights could belong to.
+    {weights_of_queries}
 
     References
     ----------
