@@ -1,21 +1,35 @@
-"""Parameters that several classes or functions document in the same words: their text stands here once.
+"""Docstrings without their repetitions: texts of parameters that several classes or functions have in common stand here once.
 
-A docstring has the text's name in braces on a line of its own; ``documented`` puts the text in its place.
+``documented`` makes a full numpydoc docstring of a short one. Names in braces on a line of their own become these texts,
+a paragraph ``References: ...`` and the first ``>>>`` get their headings.
 
->>> import inspect
 >>> @documented
 ... def precision(k):
-...     '''Parameters
-...     ----------
+...     '''P@k.
+...
 ...     {k}
+...     References: C. J. van Rijsbergen (1979), "Information Retrieval".
+...
+...     >>> lp.evaluate("p@1", labels=[1], scores=[0], group=[1])
+...     {'p@1': 1.0}
 ...     '''
->>> print(inspect.getdoc(precision))
+>>> print(precision.__doc__.partition("\\n>>>")[0])
+P@k.
+<BLANKLINE>
 Parameters
 ----------
 k : int or None
     The last rank that counts; None: all ranks.
+<BLANKLINE>
+References
+----------
+C. J. van Rijsbergen (1979), "Information Retrieval".
+<BLANKLINE>
+Examples
+--------
 """
 
+import inspect
 import re
 from typing import Any, TypeVar
 
@@ -88,20 +102,32 @@ ties : 'stable', 'worst', 'best' or 'expected'
 Weights are one per query: a query's value has no parts that documents' weights could belong to.""",
 }
 
-_FIELD = re.compile(r"^( *)\{(\w+)\}$", re.M)
+_FIELDS = re.compile(r"^\{\w+\}(?: \{\w+\})*$", re.M)
+_REFERENCES = re.compile(r"\n+References: ")
+_EXAMPLES = re.compile(r"\n\n(?=>>> )")
 
 
 def documented(thing: T) -> T:
-    """The class or function with its docstring filled in: a decorator. Bases of many classes call it for each of them."""
-    text: Any = vars(thing).get("__doc__") if isinstance(thing, type) else thing.__doc__
-    if text:  # python -OO has none
-        thing.__doc__ = _FIELD.sub(lambda field: _filled(field, thing), text)
+    """The class or function with its docstring in full: a decorator. Bases of many classes call it for each of them."""
+    short: Any = vars(thing).get("__doc__") if isinstance(thing, type) else thing.__doc__
+    if not short:  # python -OO has none
+        return thing
+    text = inspect.cleandoc(short)
+    if "\nParameters\n---" not in text and "\nAttributes\n---" not in text:
+        text = _FIELDS.sub(lambda fields: _heading("Parameters") + fields[0], text, count=1)
+    text = _FIELDS.sub(lambda fields: "\n".join(map(_text, fields[0].split())), text)
+    text = _REFERENCES.sub(f"\n\n{_heading('References')}", text)
+    if "\nExamples\n---" not in text:
+        text = _EXAMPLES.sub(f"\n\n{_heading('Examples')}>>> import lambdaplug as lp\n", text, count=1)
+    thing.__doc__ = text
     return thing
 
 
-def _filled(field: "re.Match[str]", thing: object) -> str:
-    if field[2] not in TEXTS:
-        raise LookupError(
-            f"{thing!r}: its docstring has the field {field[0].strip()}, and documenting.TEXTS no such text."
-        )
-    return "\n".join(field[1] + line if line else "" for line in TEXTS[field[2]].splitlines())
+def _heading(name: str) -> str:
+    return f"{name}\n{'-' * len(name)}\n"
+
+
+def _text(field: str) -> str:
+    if field[1:-1] not in TEXTS:
+        raise LookupError(f"a docstring has the field {field}; there are {', '.join(TEXTS)}.")
+    return TEXTS[field[1:-1]]

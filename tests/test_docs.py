@@ -66,7 +66,8 @@ def faults(thing):
     if not found[""].strip():
         yield "no summary"
     yield from (
-        f"a field that nothing fills: {field}" for field in re.findall(r"^ *\{\w+\}$", inspect.getdoc(thing), re.M)
+        f"a field that nothing fills: {field}"
+        for field in re.findall(r"^ *(?:\{\w+\} ?)+$", inspect.getdoc(thing), re.M)
     )
     yield from (f"no parameter {name}" for name in sorted(parameters(thing) - named))
     yield from (f"not numpydoc: {head}" for head in heads if not re.match(r"^\*{0,2}\w+(, \*{0,2}\w+)*( : \S|$)", head))

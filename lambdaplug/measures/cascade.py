@@ -25,17 +25,10 @@ class RBP(Discounted):
     ----------
     p : float
         How likely the user reads the next document, between 0 and 1.
-    {k}
-    {gain}
-    {max_label}
+    {k} {gain} {max_label}
+    References: A. Moffat, J. Zobel (2008), "Rank-biased precision for measurement of retrieval effectiveness", ACM TOIS
+    27(1).
 
-    References
-    ----------
-    A. Moffat, J. Zobel (2008), "Rank-biased precision for measurement of retrieval effectiveness", ACM TOIS 27(1).
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("rbp(p=0.5)", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'rbp(p=0.5)': 0.625}
     """
@@ -66,18 +59,10 @@ class RBP(Discounted):
 class ERR(Measure):
     """ERR@k = sum_{r<=k} (1/r) p_r prod_{q<r} (1 - p_q), p = (2^l - 1)/2^lmax.
 
-    Parameters
-    ----------
-    {k}
-    {max_label}
+    {k} {max_label}
+    References: O. Chapelle, D. Metzler, Y. Zhang, P. Grinspan (2009), "Expected reciprocal rank for graded relevance",
+    CIKM.
 
-    References
-    ----------
-    O. Chapelle, D. Metzler, Y. Zhang, P. Grinspan (2009), "Expected reciprocal rank for graded relevance", CIKM.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("err", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'err': 0.4375}
     """
@@ -177,19 +162,13 @@ class MRR(CutRelevance):
 
     Parameters
     ----------
-    {k}
-    {relevant}
+    {k} {relevant}
     gains_only : bool
         Train only with the swaps that raise RR: P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of
         LambdaRank", SIGIR, equation 11.
 
-    References
-    ----------
-    E. Voorhees (1999), "The TREC-8 question answering track report", TREC-8.
+    References: E. Voorhees (1999), "The TREC-8 question answering track report", TREC-8.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("mrr", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'mrr': 0.5}
     """

@@ -101,19 +101,9 @@ class Discounted(Measure):
 class DCG(Discounted):
     """DCG@k = sum_{r<=k} G(l_r) D(r), by default G(l) = 2^l - 1 and D(r) = 1/log2(1 + r).
 
-    Parameters
-    ----------
-    {k}
-    {gain}
-    {discount}
+    {k} {gain} {discount}
+    References: K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
 
-    References
-    ----------
-    K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("dcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'dcg@2': 1.0}
     """
@@ -136,19 +126,9 @@ class DCG(Discounted):
 class NDCG(DCG):
     """NDCG@k = DCG@k / DCG@k of the ideal order. The discount is zero beyond k: this is the true NDCG@k.
 
-    Parameters
-    ----------
-    {k}
-    {gain}
-    {discount}
+    {k} {gain} {discount}
+    References: K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
 
-    References
-    ----------
-    K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("ndcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'ndcg@2': 0.27541155237618664}
     """
@@ -185,19 +165,9 @@ class MeanNDCG(DCG):
     It is a sum of gain * discount like the others, with discounts of each query's own: D(r) times the mean over the cuts
     from r on of 1/ideal DCG.
 
-    Parameters
-    ----------
-    {k}
-    {gain}
-    {discount}
+    {k} {gain} {discount}
+    References: T. Qin, T.-Y. Liu (2013), "Introducing LETOR 4.0 datasets", arXiv:1306.2597.
 
-    References
-    ----------
-    T. Qin, T.-Y. Liu (2013), "Introducing LETOR 4.0 datasets", arXiv:1306.2597.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("meanndcg", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'meanndcg': 0.43242458888332885}
     """
@@ -239,18 +209,9 @@ class MeanNDCG(DCG):
 class CNDCG(Discounted):
     """CNDCG@k = NDCG@k of a click score c in [0, 1], with the gain G(c) = 2^(4c) - 1.
 
-    Parameters
-    ----------
-    {k}
-    {discount}
+    {k} {discount}
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("cndcg", labels=[0.5, 0, 1], scores=[3, 2, 1], group=[3])
     {'cndcg': 0.6215669797301413}
     """

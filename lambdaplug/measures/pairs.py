@@ -52,13 +52,8 @@ class Pairs(Measure):
 
     The delta is that of the pair alone, 1/pairs: turning its order round, whatever stands between the two.
 
-    References
-    ----------
-    C. Burges et al. (2005), "Learning to rank using gradient descent", ICML.
+    References: C. Burges et al. (2005), "Learning to rank using gradient descent", ICML.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("pairs", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'pairs': 0.3333333333333333}
     """
@@ -127,17 +122,9 @@ def _judged(gain: Any) -> tuple[float, float]:
 class BPref(Relevance):
     """bpref = (1/R) sum over relevant d of 1 - min(nonrelevant above d, R) / min(R, N), N = nonrelevant documents.
 
-    Parameters
-    ----------
     {relevant}
+    References: C. Buckley, E. Voorhees (2004), "Retrieval evaluation with incomplete information", SIGIR.
 
-    References
-    ----------
-    C. Buckley, E. Voorhees (2004), "Retrieval evaluation with incomplete information", SIGIR.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("bpref", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'bpref': 0.5}
     """

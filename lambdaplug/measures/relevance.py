@@ -59,18 +59,9 @@ class _TopK(CutRelevance, Discounted):
 class Precision(_TopK):
     """P@k = relevant documents in the top k / k.
 
-    Parameters
-    ----------
-    {k_required}
-    {relevant}
+    {k_required} {relevant}
+    References: C. J. van Rijsbergen (1979), "Information Retrieval", second edition, chapter 7.
 
-    References
-    ----------
-    C. J. van Rijsbergen (1979), "Information Retrieval", second edition, chapter 7.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("p@2", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'p@2': 0.5}
     """
@@ -86,18 +77,9 @@ class Precision(_TopK):
 class Recall(_TopK):
     """Recall@k = relevant documents in the top k / all relevant documents.
 
-    Parameters
-    ----------
-    {k_required}
-    {relevant}
+    {k_required} {relevant}
+    References: C. Cleverdon (1967), "The Cranfield tests on index language devices", Aslib Proceedings 19(6).
 
-    References
-    ----------
-    C. Cleverdon (1967), "The Cranfield tests on index language devices", Aslib Proceedings 19(6).
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate(lp.Recall(k=2, relevant=2), labels=[1, 2, 3], scores=[3, 2, 1], group=[3])
     {'recall@2(relevant=2)': 0.5}
     """
@@ -113,18 +95,9 @@ class Recall(_TopK):
 class Hit(CutRelevance):
     """Hit@k = 1 if a relevant document is in the top k, else 0; also Success@k. hit@1 is WTA.
 
-    Parameters
-    ----------
-    {k_required}
-    {relevant}
+    {k_required} {relevant}
+    References: M. Deshpande, G. Karypis (2004), "Item-based top-N recommendation algorithms", ACM TOIS 22(1).
 
-    References
-    ----------
-    M. Deshpande, G. Karypis (2004), "Item-based top-N recommendation algorithms", ACM TOIS 22(1).
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("hit@2", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'hit@2': 1.0}
     """
@@ -182,17 +155,9 @@ class Hit(CutRelevance):
 class WTA(Relevance, Discounted):
     """Winner takes all: WTA = 1 if the top document is relevant, else 0.
 
-    Parameters
-    ----------
     {relevant}
+    References: C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS.
 
-    References
-    ----------
-    C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("wta", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'wta': 0.0}
     """
@@ -212,18 +177,9 @@ class WTA(Relevance, Discounted):
 class MAP(CutRelevance):
     """AP@k = (1/R) sum_{r<=k} rel(r) * precision(r), R = all relevant documents; its mean over queries is MAP@k.
 
-    Parameters
-    ----------
-    {k}
-    {relevant}
+    {k} {relevant}
+    References: C. Buckley, E. Voorhees (2000), "Evaluating evaluation measure stability", SIGIR.
 
-    References
-    ----------
-    C. Buckley, E. Voorhees (2000), "Evaluating evaluation measure stability", SIGIR.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("map", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'map': 0.8333333333333333}
     """

@@ -76,14 +76,10 @@ class Approx(ValueObjective):
     A model that starts from zero with ``"gauss_newton"`` learns scores in units of 1/alpha: as sigma in LambdaRank,
     alpha then changes little but that unit. It matters with ``"constant"``, a schedule, regularisation or initial scores.
 
-    References
-    ----------
-    T. Qin, T.-Y. Liu, H. Li (2010), "A general approximation framework for direct optimization of information retrieval
-    measures", Information Retrieval 13(4).
+    References: T. Qin, T.-Y. Liu, H. Li (2010), "A general approximation framework for direct optimization of
+    information retrieval measures", Information Retrieval 13(4).
 
-    Examples
-    --------
-    >>> objective = Approx("ndcg", alpha=1.0)
+    >>> objective = lp.Approx("ndcg", alpha=1.0)
     >>> gradient, hessian = objective.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient.round(4)
     array([ 0.0826, -0.0826], dtype=float32)

@@ -48,13 +48,11 @@ POINT = 0.01  # of a measure whose best value is 1
 BRUTE_FORCE_WORK = 200**3  # label reads for one query's swaps, above which a warning is in place
 
 
+@documented
 @dataclass(frozen=True)
 class Construction(abc.ABC):
     """Base of the constructions: how changes of a measure become forces. Subclasses register themselves under ``name``.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> isinstance(lp.constructions.Loss2(), lp.constructions.Construction)
     True
     """
@@ -145,9 +143,6 @@ class RankNetWeightPairs(Construction):
 
     Equations of the paper's section 4; with another cost, its force in place of rho.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.RankNetWeightPairs())
     LambdaRank('ndcg@10')
     """
@@ -187,9 +182,6 @@ class SpringSmooth(RankNetWeightPairs):
     floor : float
         The least |dM|, in points out of 100.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.SpringSmooth(0.5))
     LambdaRank('ndcg@10', construction=SpringSmooth(floor=0.5))
     """
@@ -218,9 +210,6 @@ class LocalCost(RankNetWeightPairs):
     window : int
         At most so many ranks apart.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.LocalCost(2))
     LambdaRank('ndcg@10', construction=LocalCost(window=2))
     """
@@ -259,9 +248,6 @@ class LocalGradient(RankNetWeightPairs):
     margin : float
         In units of the scores, > 0; the paper gives no value.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.LocalGradient(0.5))
     LambdaRank('ndcg@10', construction=LocalGradient(margin=0.5))
     """
@@ -303,9 +289,6 @@ class DiscreteBounded(Construction):
     bound : float
         The largest force, in points out of 100.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.DiscreteBounded(2.0))
     LambdaRank('ndcg@10', construction=DiscreteBounded(bound=2.0))
     """
@@ -362,14 +345,9 @@ class Loss2(RankNetWeightPairs):
     mu : float
         The weight of the second summand, >= 0; 10 in the paper.
 
-    References
-    ----------
-    X. Wang, C. Li, N. Golbandi, M. Bendersky, M. Najork (2018), "The LambdaLoss framework for ranking metric optimization",
-    CIKM.
+    References: X. Wang, C. Li, N. Golbandi, M. Bendersky, M. Najork (2018), "The LambdaLoss framework for ranking
+    metric optimization", CIKM.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg", construction=lp.constructions.Loss2(mu=5))
     LambdaRank('ndcg', construction=Loss2(mu=5.0))
     """
@@ -477,13 +455,8 @@ class Extended(RankNetWeightPairs):
     documents : 'static', 'random' or 'all'
         Which documents from below.
 
-    References
-    ----------
-    F. Marcuzzi, C. Lucchese, S. Orlando (2023), "LambdaRank gradients are incoherent", CIKM.
+    References: F. Marcuzzi, C. Lucchese, S. Orlando (2023), "LambdaRank gradients are incoherent", CIKM.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.Extended("all"))
     LambdaRank('ndcg@10', construction=Extended(documents='all'))
     """

@@ -65,14 +65,10 @@ class LambdaRank(MeasureObjective):
     seed : int
         Of the draws, which are a function of seed, the query's scores and labels, sample and document.
 
-    References
-    ----------
-    C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS. P. Donmez, K. Svore, C. Burges
-    (2009), "On the local optimality of LambdaRank", SIGIR.
+    References: C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS. P. Donmez, K.
+    Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR.
 
-    Examples
-    --------
-    >>> objective = LambdaRank("map")
+    >>> objective = lp.LambdaRank("map")
     >>> gradient, hessian = objective.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient
     array([ 0.25, -0.25], dtype=float32)

@@ -75,21 +75,15 @@ class QueryRMSE(ListObjective):
         loss = 1/2 sum_i w_i (s_i - y_i - m)^2,  m = the mean over the query of s - y, weighted by w;
         gradient_i = w_i (s_i - y_i - m),  hessian_i = w_i (the second derivative, w_i (1 - w_i/sum w), from above).
 
-    Parameters
-    ----------
     {label_source_of_lists}
 
     Notes
     -----
     Document weights are w: a weight of 2 is the document twice.
 
-    References
-    ----------
-    D. Cossock, T. Zhang (2006), "Subset ranking using regression", COLT: why regression ranks.
+    References: D. Cossock, T. Zhang (2006), "Subset ranking using regression", COLT: why regression ranks.
 
-    Examples
-    --------
-    >>> QueryRMSE().gradients(labels=[0, 1], scores=[5.0, 5.0], group=[2])[0]
+    >>> lp.QueryRMSE().gradients(labels=[0, 1], scores=[5.0, 5.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
@@ -117,14 +111,10 @@ class QuerySoftmax(ListObjective):
     -----
     Document weights are w: they multiply a document's own term.
 
-    References
-    ----------
-    Z. Cao, T. Qin, T.-Y. Liu, M.-F. Tsai, H. Li (2007), "Learning to rank: from pairwise approach to listwise approach",
-    ICML.
+    References: Z. Cao, T. Qin, T.-Y. Liu, M.-F. Tsai, H. Li (2007), "Learning to rank: from pairwise approach to
+    listwise approach", ICML.
 
-    Examples
-    --------
-    >>> QuerySoftmax(target="share").gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
+    >>> lp.QuerySoftmax(target="share").gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
@@ -181,14 +171,10 @@ class ListMLE(ListObjective):
     -----
     Document weights are w: they multiply a document's own term.
 
-    References
-    ----------
-    F. Xia, T.-Y. Liu, J. Wang, W. Zhang, H. Li (2008), "Listwise approach to learning to rank: theory and algorithm",
-    ICML.
+    References: F. Xia, T.-Y. Liu, J. Wang, W. Zhang, H. Li (2008), "Listwise approach to learning to rank: theory and
+    algorithm", ICML.
 
-    Examples
-    --------
-    >>> ListMLE().gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
+    >>> lp.ListMLE().gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
@@ -239,14 +225,10 @@ class Calibrated(ListObjective):
     -----
     Document weights are w: a weight of 2 is the document twice.
 
-    References
-    ----------
-    A. Bai, R. Jagerman, Z. Qin, L. Yan, P. Kar, B.-R. Lin, X. Wang, M. Bendersky, M. Najork (2023), "Regression
-    compatible listwise objectives for calibrated ranking with binary relevance", CIKM.
+    References: A. Bai, R. Jagerman, Z. Qin, L. Yan, P. Kar, B.-R. Lin, X. Wang, M. Bendersky, M. Najork (2023),
+    "Regression compatible listwise objectives for calibrated ranking with binary relevance", CIKM.
 
-    Examples
-    --------
-    >>> gradient, hessian = Calibrated(weight=0.5).gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
+    >>> gradient, hessian = lp.Calibrated(weight=0.5).gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient
     array([ 0.375, -0.375], dtype=float32)
     """

@@ -32,10 +32,8 @@ class Mixture(Objective):
     guard : Guard, optional
         ``lp.guard("ndcg@3", floor=0.6)`` lowers the weights after the first while that metric is below the floor.
 
-    Examples
-    --------
-    >>> a, b = LambdaRank("ndcg"), LambdaRank("map")
-    >>> Mixture([(0.7, a), (0.3, b)])
+    >>> a, b = lp.LambdaRank("ndcg"), lp.LambdaRank("map")
+    >>> lp.Mixture([(0.7, a), (0.3, b)])
     Mixture([(0.7, LambdaRank('ndcg')), (0.3, LambdaRank('map'))])
     """
 
@@ -185,16 +183,11 @@ class Graded(Mixture):
     weights : sequence, optional
         One per tier, numbers that sum to 1 or schedules; default equal ones.
     {mixture_options}
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
-
-    Examples
-    --------
     >>> clicks = [0.2, 0.6, 0.0, 1.0]
-    >>> objective = Graded([LambdaRank("ndcg"), LambdaRank("cndcg", labels=clicks, ignore_zero=True)], weights=[0.8, 0.2])
-    >>> objective
+    >>> second = lp.LambdaRank("cndcg", labels=clicks, ignore_zero=True)
+    >>> lp.Graded([lp.LambdaRank("ndcg"), second], weights=[0.8, 0.2])
     Graded([LambdaRank('ndcg'), LambdaRank('cndcg', labels=<4 values>, ignore_zero=True)], weights=[0.8, 0.2])
     """
 
@@ -256,14 +249,9 @@ class interpolate(Mixture):  # noqa: N801 -- reads as the function it was in the
     weight : float or schedule
         w, such as ``lp.linear(0.0, 0.01)``.
     {mixture_options}
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
-
-    Examples
-    --------
-    >>> interpolate(LambdaRank("ndcg"), LambdaRank("map"), weight=0.25).weights()
+    >>> lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), weight=0.25).weights()
     [0.75, 0.25]
     """
 

@@ -112,15 +112,10 @@ class SPSA(_Numerical):
     seed : int
         Any integer >= 0.
     {normalize_std}
+    References: Y. Yue, C. Burges (2007), "On using simultaneous perturbation stochastic approximation for IR measures,
+    and the empirical optimality of LambdaRank", NIPS Machine Learning for Web Search Workshop.
 
-    References
-    ----------
-    Y. Yue, C. Burges (2007), "On using simultaneous perturbation stochastic approximation for IR measures, and the empirical
-    optimality of LambdaRank", NIPS Machine Learning for Web Search Workshop.
-
-    Examples
-    --------
-    >>> SPSA("err@10", evaluations=8)
+    >>> lp.SPSA("err@10", evaluations=8)
     SPSA('err@10', evaluations=8)
     """
 
@@ -214,15 +209,10 @@ class FDSA(_Numerical):
     c : float
         How far each score is moved, in units of the scores; it does not fall with the iterations.
     {normalize_std}
+    References: J. Kiefer, J. Wolfowitz (1952), "Stochastic estimation of the maximum of a regression function", Annals
+    of Mathematical Statistics 23(3).
 
-    References
-    ----------
-    J. Kiefer, J. Wolfowitz (1952), "Stochastic estimation of the maximum of a regression function", Annals of Mathematical
-    Statistics 23(3).
-
-    Examples
-    --------
-    >>> FDSA("ndcg", c=0.5, normalize="none").gradients(labels=[0, 1], scores=[0.2, 0.0], group=[2])[0].round(3)
+    >>> lp.FDSA("ndcg", c=0.5, normalize="none").gradients(labels=[0, 1], scores=[0.2, 0.0], group=[2])[0].round(3)
     array([ 0.369, -0.369], dtype=float32)
     """
 

@@ -155,14 +155,10 @@ class Preferences(Objective):
     objective is refused there; a worker's function (Ray, Spark) can build it from the pairs of its own rows. Query weights
     multiply a query's forces, document weights both a pair's. The labels of the data set are read with a measure only.
 
-    References
-    ----------
-    C. Burges et al. (2005), "Learning to rank using gradient descent", ICML. T. Joachims (2002), "Optimizing search engines
-    using clickthrough data", KDD: a clicked result is better than those skipped above it.
+    References: C. Burges et al. (2005), "Learning to rank using gradient descent", ICML. T. Joachims (2002),
+    "Optimizing search engines using clickthrough data", KDD: a clicked result is better than those skipped above it.
 
-    Examples
-    --------
-    >>> objective = Preferences([[2, 0], [2, 1], [0, 1]])
+    >>> objective = lp.Preferences([[2, 0], [2, 1], [0, 1]])
     >>> objective
     Preferences(<3 pairs>)
     >>> objective.gradients(labels=[0, 0, 0], scores=[0.0, 0.0, 0.0], group=[3])[0].round(4)

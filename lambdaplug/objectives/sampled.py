@@ -113,21 +113,15 @@ class PLRank(Sampled):
         'second': the absolute value of the estimated second derivative, for the mean of a measure is not convex.
         'constant': 1, and then each query's gradients are divided by their standard deviation unless ``normalize`` says
         otherwise.
-    {normalize_both}
-    {label_source}
+    {normalize_both} {label_source}
 
     Notes
     -----
     {weights_of_queries}
+    References: H. Oosterhuis (2022), "Learning-to-rank at the speed of sampling: Plackett-Luce gradient estimation with
+    minimal computational complexity" (PL-Rank-3), SIGIR.
 
-    References
-    ----------
-    H. Oosterhuis (2022), "Learning-to-rank at the speed of sampling: Plackett-Luce gradient estimation with minimal
-    computational complexity" (PL-Rank-3), SIGIR.
-
-    Examples
-    --------
-    >>> objective = PLRank("dcg", samples=4000)
+    >>> objective = lp.PLRank("dcg", samples=4000)
     >>> gradient, hessian = objective.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> bool(abs(gradient[0] - 0.25 * (1 - 1 / np.log2(3))) < 0.01)  # half of the rankings have each order
     True
@@ -227,20 +221,15 @@ class StochasticRank(Sampled):
         'gauss_newton': the sum of |terms| times phi's peak, which is positive and keeps a Newton step within
         sqrt(2 pi) sigma. 'constant': 1, and then each query's gradients are divided by their standard deviation unless
         ``normalize`` says otherwise.
-    {normalize_both}
-    {label_source}
+    {normalize_both} {label_source}
 
     Notes
     -----
     {weights_of_queries}
+    References: A. Ustimenko, L. Prokhorenkova (2020), "StochasticRank: global optimization of scale-free discrete
+    functions", ICML.
 
-    References
-    ----------
-    A. Ustimenko, L. Prokhorenkova (2020), "StochasticRank: global optimization of scale-free discrete functions", ICML.
-
-    Examples
-    --------
-    >>> gradient, hessian = StochasticRank("ndcg").gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
+    >>> gradient, hessian = lp.StochasticRank("ndcg").gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient.round(4)  # of two documents the rest is known: (1 - 1/log2(3)) times the density at 0 of N(0, 2)
     array([ 0.1041, -0.1041], dtype=float32)
     """

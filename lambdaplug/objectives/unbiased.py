@@ -309,19 +309,15 @@ class Unbiased(Objective):
     ``gradients`` learns nothing: it returns those of a first round. On a cluster the sums are those over all workers, and
     ``position`` is ``"rows"`` or a Dask column, laid out with the rows by ``lp.dask.partition_by_query``.
 
-    References
-    ----------
-    Z. Hu, Y. Wang, Q. Peng, H. Li (2019), "Unbiased LambdaMART: an unbiased pairwise learning-to-rank algorithm", WWW.
-    T. Joachims, A. Swaminathan, T. Schnabel (2017), "Unbiased learning-to-rank with biased feedback", WSDM. On a real
-    engine's logs such corrections improved the prediction of clicks more surely than rankings: P. Hager et al. (2024),
-    "Unbiased learning to rank meets reality: lessons from Baidu's large-scale search dataset", SIGIR.
+    References: Z. Hu, Y. Wang, Q. Peng, H. Li (2019), "Unbiased LambdaMART: an unbiased pairwise learning-to-rank
+    algorithm", WWW. T. Joachims, A. Swaminathan, T. Schnabel (2017), "Unbiased learning-to-rank with biased feedback",
+    WSDM. On a real engine's logs such corrections improved the prediction of clicks more surely than rankings: P. Hager
+    et al. (2024), "Unbiased learning to rank meets reality: lessons from Baidu's large-scale search dataset", SIGIR.
 
-    Examples
-    --------
-    >>> objective = Unbiased(LambdaRank("ndcg@10"), position="rows")
+    >>> objective = lp.Unbiased(lp.LambdaRank("ndcg@10"), position="rows")
     >>> objective
     Unbiased(LambdaRank('ndcg@10'), position='rows')
-    >>> weighed = Unbiased(LambdaRank("map"), position=[0, 1], propensities=[1.0, 0.5])
+    >>> weighed = lp.Unbiased(lp.LambdaRank("map"), position=[0, 1], propensities=[1.0, 0.5])
     >>> weighed.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
