@@ -12,7 +12,7 @@ from .base import Measure
 from .gains import Array, Discount, Gain, discounts_by, gains_by, summed
 from .smooth import smooth_log2, smooth_table
 
-__all__ = ["CNDCG", "DCG", "NDCG", "Discounted", "MeanNDCG", "one", "spaced_begin", "spaced_delta", "spaced_rows"]
+__all__ = ["CNDCG", "DCG", "NDCG", "MeanNDCG"]
 
 
 def one(gain: Any, discount: Any, k: int) -> float:

@@ -12,7 +12,7 @@ from .discounted import Discounted, one
 from .gains import Array, reciprocal_ranks, summed
 from .smooth import smooth_average_precision
 
-__all__ = ["MAP", "WTA", "CutRelevance", "Hit", "Precision", "Recall", "Relevance"]
+__all__ = ["MAP", "WTA", "Hit", "Precision", "Recall"]
 
 
 @dataclass(frozen=True, repr=False)
