@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 # By a name that is the parameter's own where there is one text for it; in alphabetical order.
 TEXTS = {
+    "cumulated_gain": """\
+References: K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).""",
     "discount": """\
 discount : 'log2', sequence or callable
     What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.""",

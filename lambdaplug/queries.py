@@ -39,6 +39,7 @@ TOP_SHARE = 8  # picking the first of so many documents is faster than ranking t
 MEMO_SIZE = 24  # results kept in any case; beyond it, those not asked for lately are forgotten
 MEMO_IDLE = 64  # gradients or evaluations
 COUNTED = 256  # documents of the longest list, up to which comparing every two is faster than sorting
+NO_WEIGHTS = np.empty(0)
 ORDERS = 64  # rankings to start from, one per cut-off
 
 
@@ -261,6 +262,11 @@ class Queries:
 
     def __reduce__(self) -> Any:
         raise TypeError("Queries are a cache of one process: pickle the objective, not its data.")
+
+    @property
+    def row_weights(self) -> Array:
+        """One per row; empty without weights of documents."""
+        return NO_WEIGHTS if self.document_weight is None else self.document_weight
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:

@@ -95,6 +95,13 @@ def check(number: object, name: str, example: str = "lp.linear(0.1, 0.01)") -> N
     return not_negative(number, name, f", or a schedule such as {example}")
 
 
+def check_of_iteration(number: object, name: str, example: str) -> Number:
+    """``check`` of what is no mixture's weight."""
+    if isinstance(number, OnPlateau):
+        raise LambdaplugError(f"{name}: lp.on_plateau moves a mixture's weights; use a schedule of the iteration.")
+    return check(number, name, example)
+
+
 def is_clipped(number: Number) -> bool:
     """Whether it is a schedule of a weight, which never leaves [0, 1]."""
     return (

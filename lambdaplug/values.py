@@ -4,9 +4,28 @@ from typing import Any, NoReturn, TypeVar
 
 from .documenting import documented
 
-__all__ = ["Value"]
+__all__ = ["Text", "Value", "called"]
 
 V = TypeVar("V", bound="Value")
+
+
+class Text(str):
+    """Prints without quotes."""
+
+    __repr__ = str.__str__
+
+
+def called(name: str, *first: str, **options: tuple[Any, Any]) -> str:
+    """The call that makes an object, as text: ``first`` as it is written, then every option, (value, usual one), not as usual.
+
+    >>> called("RBP", "'x'", p=(0.5, 0.8), k=(None, None), gain=("linear", "exp2"))
+    "RBP('x', p=0.5, gain='linear')"
+    """
+    given = {option: value for option, (value, usual) in options.items() if value != usual}
+    said = [
+        f"{option}={value:g}" if isinstance(value, float) else f"{option}={value!r}" for option, value in given.items()
+    ]
+    return f"{name}({', '.join([*first, *said])})"
 
 
 class Value:

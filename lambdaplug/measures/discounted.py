@@ -101,8 +101,7 @@ class Discounted(Measure):
 class DCG(Discounted):
     """DCG@k = sum_{r<=k} G(l_r) D(r), by default G(l) = 2^l - 1 and D(r) = 1/log2(1 + r).
 
-    {k} {gain} {discount}
-    References: K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
+    {k} {gain} {discount} {cumulated_gain}
 
     >>> lp.evaluate("dcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'dcg@2': 1.0}
@@ -126,8 +125,7 @@ class DCG(Discounted):
 class NDCG(DCG):
     """NDCG@k = DCG@k / DCG@k of the ideal order. The discount is zero beyond k: this is the true NDCG@k.
 
-    {k} {gain} {discount}
-    References: K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
+    {k} {gain} {discount} {cumulated_gain}
 
     >>> lp.evaluate("ndcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'ndcg@2': 0.27541155237618664}

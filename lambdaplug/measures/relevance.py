@@ -168,9 +168,7 @@ class WTA(Relevance, Discounted):
     falling: ClassVar[bool] = False
     formula: ClassVar[str] = "1 if the top document is relevant"
 
-    @property
-    def cutoff(self) -> int:
-        return 1
+    cutoff = 1
 
 
 @dataclass(frozen=True, repr=False)

@@ -256,13 +256,10 @@ class LocalGradient(RankNetWeightPairs):
 
     name: ClassVar[str] = "local_gradient"
     costed: ClassVar[bool] = False
+    reach = 1
 
     def __post_init__(self) -> None:
         _positive(self, "margin")
-
-    @property
-    def reach(self) -> int:
-        return 1
 
     def formulas(self, cost: Cost) -> tuple[Callable[..., Any], Callable[..., Any], float]:
         return cost.fast, _slope, float(self.margin)  # neighbours are few: the fast one is never called
@@ -311,7 +308,7 @@ class DiscreteBounded(Construction):
             raise LambdaplugError(f"{objective!r} acts on single documents: it has no pairs to count.")
         queries, measure = ranking.queries, objective.measure
         prepared = objective.prepared(queries)
-        weight = EMPTY if queries.document_weight is None else queries.document_weight
+        weight = queries.row_weights
         documents = tuple(Documents(ranking.scores, ranking.placed, prepared.grade, weight, tier, EMPTY))
         lists = queries.offsets, task.first, task.last, ranking.orders[None]
         coefficient, gradient, hessian = into
@@ -355,6 +352,7 @@ class Loss2(RankNetWeightPairs):
     mu: float = 10.0
 
     name: ClassVar[str] = "loss2"
+    by_rows = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", not_negative(self.mu, "Loss2: mu"))
@@ -365,10 +363,6 @@ class Loss2(RankNetWeightPairs):
                 f"Loss2 needs a measure that is a sum of gain x discount, with a discount that falls: "
                 f"{_names(lambda kind: kind.falling)}; got {measure!r}."
             )
-
-    @property
-    def by_rows(self) -> bool:
-        return True
 
     @property
     def spaced(self) -> bool:
@@ -465,6 +459,7 @@ class Extended(RankNetWeightPairs):
 
     name: ClassVar[str] = "extended"
     divisible: ClassVar[bool] = False  # a choice is made of a whole query
+    by_rows = True
 
     def __post_init__(self) -> None:
         if self.documents not in CHOICES:
@@ -483,10 +478,6 @@ class Extended(RankNetWeightPairs):
 
     def ranks(self, measure: Measure) -> int | None:  # noqa: ARG002
         return None
-
-    @property
-    def by_rows(self) -> bool:
-        return True
 
     def raises(self, measure: Measure) -> bool:
         return not _uncut(type(measure))

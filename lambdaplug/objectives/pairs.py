@@ -72,7 +72,7 @@ class PairEngine:
     def __init__(self, objective: "LambdaRank", ranking: Ranking, order: Any, tier: Array) -> None:
         self.objective = objective  # kept alive: the ranking knows engines by their objectives' ids
         queries, self.measure = ranking.queries, objective.measure
-        weight = EMPTY if queries.document_weight is None else queries.document_weight
+        weight = queries.row_weights
         construction = objective.construction
         self.prepared = objective.prepared(queries)
         self.seen = construction.seen(objective, queries, self.prepared)

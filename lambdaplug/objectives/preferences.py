@@ -14,8 +14,8 @@ from ..errors import LambdaplugError
 from ..kernels import FLOAT64_ROWS, MARK_ROWS, Given, given_delta_kernel, given_force_kernel, swap_kernel
 from ..measures import Measure, Prepared, as_measure
 from ..queries import Array, Queries, Task, vector
-from ..values import Value
-from .base import EMPTY, Into, Objective, Ranking, Scratch
+from ..values import Value, called
+from .base import Into, Objective, Ranking, Scratch
 
 __all__ = ["Preferences", "RowPairs"]
 
@@ -168,6 +168,8 @@ class Preferences(Objective):
     pairs: RowPairs
     measure: Measure | None
     sigma: float
+    cutoff = 1  # for the balance of work: each pair once
+    divisible = False
 
     def __init__(
         self,
@@ -181,23 +183,14 @@ class Preferences(Objective):
         self._set(pairs=RowPairs(pairs, weight), measure=kind, sigma=positive(sigma, "sigma"))
 
     def __repr__(self) -> str:
-        said = [repr(self.pairs)]
-        said += [f"weight=<{len(self.pairs)} values>"] if self.pairs.weight is not None else []
-        said += [f"measure={str(self.measure)!r}"] if self.measure is not None else []
-        said += [f"sigma={self.sigma:g}"] if self.sigma != 1.0 else []
-        return f"Preferences({', '.join(said)})"
-
-    @property
-    def cutoff(self) -> int:
-        return 1  # for the balance of work: each pair once
+        first = [repr(self.pairs)]
+        first += [f"weight=<{len(self.pairs)} values>"] if self.pairs.weight is not None else []
+        measure = None if self.measure is None else str(self.measure)
+        return called("Preferences", *first, measure=(measure, None), sigma=(self.sigma, 1.0))
 
     @property
     def cutoffs(self) -> frozenset[int | None]:
         return frozenset([1 if self.measure is None else self.measure.cutoff])  # ranking checks the scores, too
-
-    @property
-    def divisible(self) -> bool:
-        return False
 
     @property
     def target(self) -> Measure | None:
@@ -240,7 +233,7 @@ class Preferences(Objective):
         given, sizes = self.given(queries)
         if self.measure is not None:
             sizes = self._weighed(ranking, task, scratch, given, sizes)
-        weight = EMPTY if queries.document_weight is None else queries.document_weight
+        weight = queries.row_weights
         coefficient, *sums = into
         cost = as_cost("ranknet")
         numbers, span = (self.sigma, cost.shift, coefficient), (task.first, task.last, queries.offsets[task.first])

@@ -29,7 +29,8 @@ from ..kernels import (
 from ..measures import ERR, MAP, MRR, Measure, as_measure, registered
 from ..measures.discounted import Discounted
 from ..queries import Task, as_labels
-from ..schedules import Guard, Moment, Number, OnPlateau, check, constant, is_constant
+from ..schedules import Guard, Moment, Number, check_of_iteration, constant, is_constant
+from ..values import called
 from .base import Into, Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
 from .smoothing import label_hash, noisy_order
 
@@ -76,15 +77,15 @@ class Sampled(ValueObjective):
         _, normalize = as_step("gradient" if hessian == "constant" else "newton", normalize, None)
         self._set(hessian=hessian, normalize=normalize, std=normalize == "std", unit=hessian == "constant")
 
-    def _called(self, *own: tuple[str, Number, Number]) -> str:
-        """As it would be made: what is not as usual. ``own`` are (name, value, usual value)."""
-        said = [repr(str(self.measure))]
-        for name, value, usual in (*own, ("seed", self.seed, 0)):
-            said += [f"{name}={value!r}" if callable(value) else f"{name}={value:g}"] if value != usual else []
-        said += [f"hessian={self.hessian!r}"] if self.hessian != self.usual else []
-        said += [f"normalize={self.normalize!r}"] if self.normalize != ("std" if self.unit else "none") else []
-        said += [f"labels={self.labels!r}"] if self.labels is not None else []
-        return f"{type(self).__name__}({', '.join(said)})"
+    def _called(self, **own: tuple[Number, Number]) -> str:
+        """As it would be made; ``own`` are its numbers before the seed."""
+        usual = "std" if self.unit else "none"
+        shape = {
+            "hessian": (self.hessian, self.usual),
+            "normalize": (self.normalize, usual),
+            "labels": (self.labels, None),
+        }
+        return called(type(self).__name__, repr(str(self.measure)), **own, seed=(self.seed, 0), **shape)
 
 
 class PLRank(Sampled):
@@ -128,6 +129,8 @@ class PLRank(Sampled):
     """
 
     usual = "second"
+    cutoff = 1  # the work is that of sorting
+    cutoffs: frozenset[int | None] = frozenset()
 
     def __init__(
         self,
@@ -144,15 +147,7 @@ class PLRank(Sampled):
         self._begin(kind, labels, samples, seed)
 
     def __repr__(self) -> str:
-        return self._called(("samples", self.samples, LANES))
-
-    @property
-    def cutoff(self) -> int | None:
-        return 1  # the work is that of sorting
-
-    @property
-    def cutoffs(self) -> frozenset[int | None]:
-        return frozenset()
+        return self._called(samples=(self.samples, LANES))
 
     def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
         coefficient, gradient, hessian = into
@@ -252,19 +247,17 @@ class StochasticRank(Sampled):
     ) -> None:
         kind = admitted(measure, "StochasticRank", tuple(CHAINS))
         self._shape(hessian, normalize)
-        for name, number in (("sigma", sigma), ("mu", mu)):
-            if isinstance(number, OnPlateau):
-                raise LambdaplugError(
-                    f"{name}: lp.on_plateau moves a mixture's weights; use a schedule of the iteration."
-                )
-        sigma, mu = check(sigma, "sigma", "lp.cosine(1.0, 0.1, 200)"), check(mu, "mu", "lp.cosine(1.0, 0.1, 200)")
+        sigma, mu = (
+            check_of_iteration(number, name, "lp.cosine(1.0, 0.1, 200)")
+            for number, name in ((sigma, "sigma"), (mu, "mu"))
+        )
         if sigma == 0.0:
             raise LambdaplugError("sigma: expected a positive number or a schedule, got 0.")
         self._set(sigma=sigma, mu=mu)
         self._begin(kind, labels, samples, seed)
 
     def __repr__(self) -> str:
-        return self._called(("sigma", self.sigma, 1.0), ("samples", self.samples, 1), ("mu", self.mu, 0.0))
+        return self._called(sigma=(self.sigma, 1.0), samples=(self.samples, 1), mu=(self.mu, 0.0))
 
     @property
     def cutoff(self) -> int | None:
