@@ -23,6 +23,7 @@ import numpy.typing as npt
 from .errors import LambdaplugError
 from .kernels import Kernels, PairDelta, change, copied, foreign, inlinable, keep, lines, try_compiling
 from .measures import Array, Gain, Measure, Prepared, Seen, as_measure, gains_by
+from .measures.discounted import one as always_one
 from .queries import Column, Labels, as_columns
 
 __all__ = ["Custom", "custom"]
@@ -130,7 +131,7 @@ class Custom(Measure):
 
     @property
     def norm(self) -> Function:  # type: ignore[override]
-        return self.known["function"].once(_ideal_of, self.at("function")) if self.normalize else _one
+        return self.known["function"].once(_ideal_of, self.at("function")) if self.normalize else always_one
 
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
@@ -432,10 +433,6 @@ def _value_of(known: "_Known", at: str) -> Function:
         return found
 
     return tabled_value if at else value
-
-
-def _one(gain: Any, discount: Any, k: int) -> float:
-    return 1.0
 
 
 def _ideal_of(known: "_Known", at: str) -> Function:

@@ -177,23 +177,6 @@ def check_column(values: Array, what: str) -> None:
 class Queries:
     """``labels`` of rows that belong to consecutive queries, ``offsets[q]:offsets[q + 1]`` being query q's rows."""
 
-    __slots__ = (
-        "__weakref__",
-        "_calls",
-        "_making",
-        "_memo",
-        "_orders",
-        "columns",
-        "document_weight",
-        "labels",
-        "numbered",
-        "offsets",
-        "position",
-        "query_weight",
-        "rows",
-        "total_rows",
-    )
-
     def __init__(
         self,
         labels: npt.ArrayLike,

@@ -40,9 +40,7 @@ def chunk_kernel() -> Callable[..., None]:
         for query in range(first, last):
             if norm[query] == 0.0:
                 continue
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            low = start - offsets[first]
+            start, n, low = located(offsets, first, query)
             head = 0
             for r in range(n):
                 top = scores[start + order[start + head]]

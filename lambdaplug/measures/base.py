@@ -211,11 +211,11 @@ class Measure:
 
     def pair_delta(self, checked: bool = False) -> PairDelta:  # noqa: ARG002
         """The swap delta as a function of two ranks, before the norm; ``checked``: a user's with its indices checked."""
-        return PairDelta(_begin_rows, _gained_delta if self.gained else _plain_delta)
+        return PairDelta(begin_rows, _gained_delta if self.gained else _plain_delta)
 
     def raised_delta(self) -> PairDelta:
         """``pair_delta`` of rows that ``raised_kernel`` has been through."""
-        return PairDelta(_begin_rows, _raised_delta)
+        return PairDelta(begin_rows, _raised_delta)
 
     def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
         """Call a kernel that has this measure's functions inside, which may be the user's."""
@@ -277,7 +277,7 @@ def _merged(gain: Array, ideal: npt.NDArray[np.int32], offsets: npt.NDArray[np.i
     return bool(np.any((gain[1:] < gain[:-1]) & (short[1:] == short[:-1])))
 
 
-def _begin_rows(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> tuple[Any, Any, Any]:
+def begin_rows(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> tuple[Any, Any, Any]:
     return upper, lower, scale
 
 

@@ -77,8 +77,7 @@ class ERR(Measure):
     def gains(self, labels: Array) -> Array:
         return np.asarray(exp2(labels) / np.exp2(max_label_of(labels, self.max_label, self.name)))
 
-    def discounts(self, n: int) -> Array:
-        return reciprocal_ranks(n)
+    discounts = staticmethod(reciprocal_ranks)
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
@@ -180,8 +179,7 @@ class MRR(CutRelevance):
     formula: ClassVar[str] = "1 / rank of the first relevant document, 0 beyond k"
     undefined: ClassVar[str] = "nothing relevant"
 
-    def discounts(self, n: int) -> Array:
-        return reciprocal_ranks(n)
+    discounts = staticmethod(reciprocal_ranks)
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:

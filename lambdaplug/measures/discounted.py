@@ -53,10 +53,6 @@ def spaced_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale:
     return min(k, len(gain))
 
 
-def spaced_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> tuple[Any, Any, Any]:
-    return upper, lower, scale
-
-
 def spaced_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
     upper, lower, scale = state
     return float(abs(ranked[i] - ranked[j]) * (abs(upper[i] - upper[j]) + scale[int(lower[j] - lower[i])]))

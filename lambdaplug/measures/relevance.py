@@ -190,8 +190,7 @@ class MAP(CutRelevance):
     formula: ClassVar[str] = "mean over the relevant documents of the precision at their rank"
     undefined: ClassVar[str] = "nothing relevant"
 
-    def discounts(self, n: int) -> Array:
-        return reciprocal_ranks(n)
+    discounts = staticmethod(reciprocal_ranks)
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:

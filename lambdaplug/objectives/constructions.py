@@ -22,7 +22,8 @@ from ..documenting import documented
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import CHOICES, Documents, PairDelta, Pull, choose_kernel, place_kernel, raised_kernel
 from ..measures import Measure, Prepared, registered
-from ..measures.discounted import spaced_begin, spaced_delta, spaced_rows
+from ..measures.base import begin_rows
+from ..measures.discounted import spaced_delta, spaced_rows
 from ..queries import Queries
 from ..rows import ideal_order
 from .base import EMPTY, Ranking, Scratch
@@ -161,12 +162,7 @@ class RankNetWeightPairs(Construction):
         measure, counted = objective.measure, counts.size > 0
         if isinstance(measure, Custom) and measure.brute_force:
             _warn_of_work(ranking.queries, measure, objective.reach)
-
-        def make() -> ByDelta:
-            order = ranking.orders[objective.ranks]
-            return ByDelta(objective, ranking, order, tier, objective.reach, counted)
-
-        engine = ranking.engine(objective, tier, make)
+        engine = ranking.engine(objective, tier, lambda: ByDelta(objective, ranking, tier, counted))
         query = engine(task, scratch, into, counts)
         _check(objective, query, "exchanging two documents")
 
@@ -383,7 +379,7 @@ class Loss2(RankNetWeightPairs):
         return spaced_rows if self.spaced else measure.swap_rows()
 
     def pair_delta(self, measure: Measure) -> PairDelta:
-        return PairDelta(spaced_begin, spaced_delta) if self.spaced else measure.pair_delta()
+        return PairDelta(begin_rows, spaced_delta) if self.spaced else measure.pair_delta()
 
 
 class Choice:
