@@ -249,10 +249,7 @@ class Measure:
             grade = np.where(labelled, gain, np.nan)  # neither above nor below any other: no pair
         queries = len(offsets) - 1
         norm = np.zeros(queries)
-        missing = np.isnan(gain)
-        last = np.where(missing, -np.finfo(np.float64).max, gain) if missing.any() else gain
-        ideal, row = ideal_order(last, offsets)
-        del last, missing  # millions of rows: nothing is kept longer than needed
+        ideal, row = ideal_order(gain, offsets)
         if row >= 0:
             raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
         if _merged(gain, ideal, offsets):

@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..checking import not_negative
 from ..costs import Cost
@@ -389,12 +388,8 @@ class Choice:
         queries, measure = ranking.queries, objective.measure
         grade = objective.prepared(queries).grade
 
-        def sort() -> npt.NDArray[np.int32]:
-            last = np.where(np.isnan(grade), -np.finfo(np.float64).max, grade)
-            return ideal_order(last, queries.offsets)[0]
-
         key = ("ideal order", measure, objective.labels, objective.ignore_zero)
-        self._about = grade, queries.memo(key, sort)
+        self._about = grade, queries.memo(key, lambda: ideal_order(grade, queries.offsets)[0])
         self._rule = CHOICES[construction.documents], int(measure.cutoff or 0), objective.seed
         self._scores, self._hash = ranking.scores, label_hash(objective.labels, queries)
         self._longest, self._measure = queries.longest, measure

@@ -182,8 +182,7 @@ class ListMLE(ListObjective):
 
     def add(self, queries: Queries, rows: Any, lists: Any, scratch: Scratch, into: Into) -> None:
         def sort() -> npt.NDArray[np.int32]:
-            labels = queries.labels_of(self.labels)
-            return ideal_order(np.where(np.isnan(labels), -np.finfo(np.float64).max, labels), queries.offsets)[0]
+            return ideal_order(queries.labels_of(self.labels), queries.offsets)[0]
 
         order = queries.memo(("label order", self.labels), sort)
         k = queries.longest if self.k is None else self.k

@@ -36,6 +36,7 @@ from ..kernels import (
     stage_by_rank_kernel,
     swap_kernel,
 )
+from ..measures.deltas import frozen
 from ..queries import Array, Task
 from .base import EMPTY, Into, Ranking, Scratch
 
@@ -115,15 +116,9 @@ class PairEngine:
         bias: Group | None = None,
     ) -> int:
         """The pairs of WIDE queries; the first query with a sum that is not finite, or -1."""
-        frozen, into = self.frozen(tables), (*sums, counts)
-        query: int = self.measure.run(self.exact(), pull, self.norm, lists, span, tables, frozen, into, bias)
+        still, into = frozen(tables[0], self.delta, self.prepared), (*sums, counts)
+        query: int = self.measure.run(self.exact(), pull, self.norm, lists, span, tables, still, into, bias)
         return query
-
-    def frozen(self, tables: Group) -> Any:
-        """The table ``rows`` once more, not writeable; with the measure's own, if its delta reads that."""
-        rows: Array = tables[0].view()
-        rows.setflags(write=False)
-        return (rows, self.prepared.discount) if self.delta.tabled else rows
 
 
 class ByRows(PairEngine):
@@ -219,7 +214,8 @@ class ByDelta(PairEngine):
         pull, sums = (*self.pull, coefficient), (gradient, hessian)
         query = -1
         if found & BY_RANK:
-            query = self.measure.run(self.loop(), pull, self.norm, lists, tables, self.frozen(tables), sums)
+            still = frozen(tables[0], self.delta, self.prepared)
+            query = self.measure.run(self.loop(), pull, self.norm, lists, tables, still, sums)
         if found & WIDE and query < 0:
             query = self.finish(pull, lists, (0, len(gradient), self.window), tables, sums, counts)
         return query

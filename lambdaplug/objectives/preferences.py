@@ -13,6 +13,7 @@ from ..costs import as_cost
 from ..errors import LambdaplugError
 from ..kernels import FLOAT64_ROWS, MARK_ROWS, Given, given_delta_kernel, given_force_kernel, swap_kernel
 from ..measures import Measure, Prepared, as_measure
+from ..measures.deltas import frozen
 from ..queries import Array, Queries, Task, vector
 from ..values import Value, called
 from .base import Into, Objective, Ranking, Scratch
@@ -248,12 +249,9 @@ class Preferences(Objective):
         marks = scratch.array("marks", MARK_ROWS, task.last - task.first, np.int64)
         lists = queries.offsets, task.first, task.last, ranking.orders[measure.cutoff]
         measure.run(swap_kernel(measure.swap_rows()), tuple(prepared), lists, rows, marks)
-        frozen = rows.view()
-        frozen.setflags(write=False)
         sizes: Array = scratch.array("pair sizes", 1, len(weight))[0]
         ranks = scratch.array("ranks", 1, queries.longest, np.int32)[0]
         pair = measure.pair_delta()
-        about, still = (prepared.grade, prepared.norm), (frozen, prepared.discount) if pair.tabled else frozen
-        tables = rows, still, marks
+        about, tables = (prepared.grade, prepared.norm), (rows, frozen(rows, pair, prepared), marks)
         measure.run(given_delta_kernel(pair), tuple(given), weight, about, lists, tables, ranks, sizes)
         return sizes
