@@ -23,7 +23,6 @@ import numpy.typing as npt
 from .errors import LambdaplugError
 from .kernels import Kernels, PairDelta, change, copied, foreign, inlinable, keep, lines, try_compiling
 from .measures import Array, Gain, Measure, Prepared, Seen, as_measure, gains_by
-from .measures.discounted import one as always_one
 from .queries import Column, Labels, as_columns
 
 __all__ = ["Custom", "custom"]
@@ -131,7 +130,7 @@ class Custom(Measure):
 
     @property
     def norm(self) -> Function:  # type: ignore[override]
-        return self.known["function"].once(_ideal_of, self.at("function")) if self.normalize else always_one
+        return self.known["function"].once(_ideal_of, self.at("function")) if self.normalize else Measure.norm
 
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:

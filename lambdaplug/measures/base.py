@@ -1,6 +1,6 @@
 """What a measure is.
 
-``gains(labels)`` says what labels are worth: of two documents, the one with the higher gain belongs above, whatever the
+``gains(labels)`` says what labels are worth, if not themselves: of two documents, the one with the higher gain belongs above, whatever the
 labels, and documents of equal gain are in no pair.
 
 Three functions say the rest. All take the gains of one query's documents in rank order, a table of discounts by rank
@@ -10,7 +10,7 @@ Three functions say the rest. All take the gains of one query's documents in ran
     the measure of this ranking, before normalisation.
 ``norm(gain, discount, k)``
     the normaliser (1/ideal DCG, 1/relevant documents, ...) from the gains in IDEAL order; 0 where the measure is
-    undefined.
+    undefined. 1 unless a measure says otherwise.
 ``swap(gain, discount, k, upper, lower, scale)``
     what exchanging two documents changes. With a ranked above b, every measure's delta has the form
 
@@ -163,7 +163,7 @@ class Measure:
     # What the labels mean.
 
     def gains(self, labels: Array) -> Array:
-        raise NotImplementedError
+        return labels
 
     def gains_of(self, labels: Array, columns: Sequence[Array]) -> Array:  # noqa: ARG002
         """``gains`` of labels with their columns."""
@@ -185,7 +185,7 @@ class Measure:
 
     @staticmethod
     def norm(gain: Any, discount: Any, k: int) -> float:
-        raise NotImplementedError
+        return 1.0
 
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import LambdaplugError
 from ..kernels import inlinable
 from .base import Measure
-from .discounted import Discounted, one
+from .discounted import Discounted
 from .gains import Array, Gain, exp2, gains_by, max_label_of, reciprocal_ranks, summed
 from .relevance import CutRelevance
 from .smooth import smooth_reciprocal_rank
@@ -110,8 +110,6 @@ class ERR(Measure):
             looking *= chance[places]  # read on only where the stretch ends before k
             low = high
         return total
-
-    norm = staticmethod(one)
 
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:

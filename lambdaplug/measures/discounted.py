@@ -15,10 +15,6 @@ from .smooth import smooth_log2, smooth_table
 __all__ = ["CNDCG", "DCG", "NDCG", "MeanNDCG"]
 
 
-def one(gain: Any, discount: Any, k: int) -> float:
-    return 1.0
-
-
 @inlinable
 def ideal_sum(gain: Any, discount: Any, k: int) -> float:
     """1 / sum of gain * discount over the ideal order."""
@@ -79,8 +75,6 @@ class Discounted(Measure):
         return total
 
     expected = staticmethod(_expected_sum)
-
-    norm = staticmethod(one)
 
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:

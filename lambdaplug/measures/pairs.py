@@ -7,7 +7,6 @@ import numpy as np
 
 from ..kernels import inlinable
 from .base import Measure
-from .gains import Array
 from .relevance import Relevance
 
 __all__ = ["BPref", "Pairs"]
@@ -65,9 +64,6 @@ class Pairs(Measure):
     gained: ClassVar[bool] = False
     unlabelled: ClassVar[float] = np.nan
     reach: ClassVar[int | None] = 1
-
-    def gains(self, labels: Array) -> Array:
-        return labels
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:

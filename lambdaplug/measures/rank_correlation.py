@@ -56,9 +56,6 @@ class Spearman(Measure):
     undefined: ClassVar[str] = "all labels equal"
     unlabelled: ClassVar[float] = np.nan
 
-    def gains(self, labels: Array) -> Array:
-        return labels
-
     def prepare(self, labels: Array, offsets: npt.NDArray[np.int64], columns: Sequence[Array] = ()) -> Prepared:
         return super().prepare(average_ranks(labels, offsets), offsets, columns)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import LambdaplugError
 from .base import Measure
-from .discounted import Discounted, one
+from .discounted import Discounted
 from .gains import Array, reciprocal_ranks, summed
 from .smooth import smooth_average_precision
 
@@ -132,8 +132,6 @@ class Hit(CutRelevance):
                 none_yet *= max(high - r - relevant, 0.0) / (high - r)
             low = high
         return 1.0 - none_yet
-
-    norm = staticmethod(one)
 
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
