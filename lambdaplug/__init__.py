@@ -46,7 +46,13 @@ if TYPE_CHECKING:
     from .hosts.lightgbm import LGBMRanker
     from .hosts.xgboost import XGBDataIter as XGBDataIter
     from .hosts.xgboost import XGBRanker
-    from .measures import *  # noqa: F403
+    from .measures.cascade import *  # noqa: F403
+    from .measures.discounted import *  # noqa: F403
+    from .measures.intents import *  # noqa: F403
+    from .measures.market import *  # noqa: F403
+    from .measures.pairs import *  # noqa: F403
+    from .measures.rank_correlation import *  # noqa: F403
+    from .measures.relevance import *  # noqa: F403
     from .schedules import *  # noqa: F403
 
 __all__ = [
@@ -95,7 +101,7 @@ __all__ = [
 # Where else a name may be found: with what it belongs to, lp.NDCG being lp.measures.NDCG; or in a module that needs a
 # package which not everybody has, and is imported when first asked for.
 _HOMES = {
-    "measures": "CNDCG DCG ERR ERRIA MAP MRR NDCG RBP WTA AlphaNDCG BPref Exposure Hit MeanNDCG Pairs Precision Recall Revenue Spearman",
+    "measures": " ".join(measures.MEASURES),
     "costs": "RankNet Sigmoid",
     "schedules": "cosine exponential guard join linear on_plateau step",
     "analysis": "estimate_propensities position_bias",

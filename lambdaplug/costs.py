@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .documenting import documented
 from .errors import LambdaplugError
 
 __all__ = ["Cost", "RankNet", "Sigmoid", "as_cost"]
@@ -28,6 +29,7 @@ class Cost:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        documented(cls)
         Cost.registry[cls.name] = cls
 
     @property
@@ -62,13 +64,9 @@ class RankNet(Cost):
         the query are equal: pairs that are close together count more. With noise (see :class:`LambdaRank`) it is the distance
         of the noisy scores, whose order the delta belongs to. 0: no division.
 
-    References
-    ----------
-    C. Burges et al. (2005), "Learning to rank using gradient descent", ICML.
+    References: C. Burges et al. (2005), "Learning to rank using gradient descent", ICML.
 
-    Examples
-    --------
-    >>> RankNet.exact(0.0, 0.0)
+    >>> lp.RankNet.exact(0.0, 0.0)
     (0.5, 0.25)
     """
 
@@ -107,13 +105,10 @@ class Sigmoid(Cost):
     mu : float
         The margin at which a pair's force is largest, with its sign changed; from -50 to 50.
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, equations 13-15.
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW,
+    equations 13-15.
 
-    Examples
-    --------
-    >>> Sigmoid.exact(0.0, 1.0)
+    >>> lp.Sigmoid.exact(0.0, 1.0)
     (0.25, 0.0)
     """
 

@@ -130,7 +130,7 @@ class Custom(Measure):
 
     @property
     def norm(self) -> Function:  # type: ignore[override]
-        return self.known["function"].once(_ideal_of, self.at("function")) if self.normalize else _one
+        return self.known["function"].once(_ideal_of, self.at("function")) if self.normalize else Measure.norm
 
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
@@ -432,10 +432,6 @@ def _value_of(known: "_Known", at: str) -> Function:
         return found
 
     return tabled_value if at else value
-
-
-def _one(gain: Any, discount: Any, k: int) -> float:
-    return 1.0
 
 
 def _ideal_of(known: "_Known", at: str) -> Function:

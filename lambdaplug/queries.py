@@ -39,6 +39,7 @@ TOP_SHARE = 8  # picking the first of so many documents is faster than ranking t
 MEMO_SIZE = 24  # results kept in any case; beyond it, those not asked for lately are forgotten
 MEMO_IDLE = 64  # gradients or evaluations
 COUNTED = 256  # documents of the longest list, up to which comparing every two is faster than sorting
+NO_WEIGHTS = np.empty(0)
 ORDERS = 64  # rankings to start from, one per cut-off
 
 
@@ -176,23 +177,6 @@ def check_column(values: Array, what: str) -> None:
 class Queries:
     """``labels`` of rows that belong to consecutive queries, ``offsets[q]:offsets[q + 1]`` being query q's rows."""
 
-    __slots__ = (
-        "__weakref__",
-        "_calls",
-        "_making",
-        "_memo",
-        "_orders",
-        "columns",
-        "document_weight",
-        "labels",
-        "numbered",
-        "offsets",
-        "position",
-        "query_weight",
-        "rows",
-        "total_rows",
-    )
-
     def __init__(
         self,
         labels: npt.ArrayLike,
@@ -261,6 +245,11 @@ class Queries:
 
     def __reduce__(self) -> Any:
         raise TypeError("Queries are a cache of one process: pickle the objective, not its data.")
+
+    @property
+    def row_weights(self) -> Array:
+        """One per row; empty without weights of documents."""
+        return NO_WEIGHTS if self.document_weight is None else self.document_weight
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:

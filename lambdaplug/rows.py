@@ -34,7 +34,11 @@ def row_order(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
 
 
 def ideal_order(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], int]:
-    """For each query its rows by falling value, equal ones by row; and the first row whose value is not finite, or -1."""
+    """For each query its rows by falling value, NaN last, equal ones by row; and the first row with an infinite value, or -1."""
+    missing = np.isnan(values)
+    if missing.any():
+        values = np.where(missing, -np.finfo(np.float64).max, values)
+    del missing  # millions of rows: nothing is kept longer than needed
     order, longest = np.empty(len(values), np.int32), int(np.diff(offsets).max(initial=0))
     rooms = np.empty(longest, np.int64), np.empty(FEW_LEVELS), np.empty(FEW_LEVELS, np.int64)
     if len(values) > MANY_ROWS and sort_kernel()(values, offsets, order, *rooms):
@@ -73,7 +77,7 @@ def gain_levels(
 def average_ranks(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """For each query the ranks of its values, 1 for the lowest, equal ones sharing their average; NaN has none."""
     missing = np.isnan(values)
-    order, _ = ideal_order(np.where(missing, -np.finfo(np.float64).max, values), offsets)
+    order, _ = ideal_order(values, offsets)
     sizes = np.diff(offsets)
     rows = np.repeat(offsets[:-1], sizes) + order
     falling = values[rows]

@@ -5,7 +5,7 @@ These are values: they print, compare, hash and pickle.
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from .checking import not_negative, positive
@@ -58,26 +58,18 @@ def constant(number: Number) -> float:
     return number
 
 
+@dataclass(eq=False)
 class Moment:
     """One round of a training: asks each schedule for its number once, however often that is used."""
 
-    def __init__(
-        self,
-        iteration: int,
-        memory: Memory | None = None,
-        *,
-        later: bool = False,
-        total: Callable[[Any], Any] | None = None,
-        rate: Callable[[], float | None] = lambda: None,
-    ) -> None:
-        self.iteration = iteration
-        self.memory = memory
-        self.later = later  # the training has had rounds before
-        self.total = total  # adds arrays up over the workers that train together
-        self.rate = rate  # the booster's learning rate; None if it is not known
-        self.weights: dict[Hashable, list[float]] = {}  # of the sums in it, once they are known
-        self.values: dict[Hashable, list[float]] = {}  # of the parts' measures, where weights are decided by them
-        self._numbers: dict[int, float] = {}  # by the schedule's identity
+    iteration: int
+    memory: Memory | None = None
+    later: bool = False  # the training has had rounds before
+    total: Callable[[Any], Any] | None = None  # adds arrays up over the workers that train together
+    rate: Callable[[], float | None] = lambda: None  # the booster's learning rate; None if it is not known
+    weights: dict[Hashable, list[float]] = field(default_factory=dict)  # of the sums in it, once they are known
+    values: dict[Hashable, list[float]] = field(default_factory=dict)  # of the parts' measures, if weights follow them
+    _numbers: dict[int, float] = field(default_factory=dict)  # by the schedule's identity
 
     def number(self, number: Number) -> float:
         """What it is in this round."""
@@ -93,6 +85,13 @@ def check(number: object, name: str, example: str = "lp.linear(0.1, 0.01)") -> N
     if callable(number):
         return number
     return not_negative(number, name, f", or a schedule such as {example}")
+
+
+def check_of_iteration(number: object, name: str, example: str) -> Number:
+    """``check`` of what is no mixture's weight."""
+    if isinstance(number, OnPlateau):
+        raise LambdaplugError(f"{name}: lp.on_plateau moves a mixture's weights; use a schedule of the iteration.")
+    return check(number, name, example)
 
 
 def is_clipped(number: Number) -> bool:

@@ -2,13 +2,38 @@
 
 from typing import Any, NoReturn, TypeVar
 
-__all__ = ["Value"]
+from .documenting import documented
+
+__all__ = ["Text", "Value", "called"]
 
 V = TypeVar("V", bound="Value")
 
 
+class Text(str):
+    """Prints without quotes."""
+
+    __repr__ = str.__str__
+
+
+def called(name: str, *first: str, **options: tuple[Any, Any]) -> str:
+    """The call that makes an object, as text: ``first`` as it is written, then every option, (value, usual one), not as usual.
+
+    >>> called("RBP", "'x'", p=(0.5, 0.8), k=(None, None), gain=("linear", "exp2"))
+    "RBP('x', p=0.5, gain='linear')"
+    """
+    given = {option: value for option, (value, usual) in options.items() if value != usual}
+    said = [
+        f"{option}={value:g}" if isinstance(value, float) else f"{option}={value!r}" for option, value in given.items()
+    ]
+    return f"{name}({', '.join([*first, *said])})"
+
+
 class Value:
     """Base of such objects. A subclass sets its attributes, which are values themselves, by ``_set``."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        documented(cls)
 
     def _set(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)

@@ -274,3 +274,21 @@ def test_no_warning_where_all_is_well():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_right(found=False)
+
+
+BITS = """
+import numpy as np, lambdaplug as lp
+rng = np.random.default_rng(1)
+rows = {"labels": rng.integers(0, 5, 60), "scores": rng.normal(size=60), "group": [60]}
+for objective in (lp.StochasticRank("ndcg"), lp.Approx("map"), lp.LambdaRank("err")):
+    print(np.stack(objective.gradients(**rows)).tobytes().hex())
+"""
+
+
+def test_loaded_kernels_give_the_bits_of_those_compiled(tmp_path):
+    command = [sys.executable, "-c", BITS]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    first, second = (
+        subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout for _ in range(2)
+    )
+    assert first == second != ""

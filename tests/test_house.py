@@ -24,6 +24,7 @@ RECIPES = [path for path in sorted((ROOT / "recipes").glob("*.py")) if path.stem
 
 # Each room may use the rooms before it.
 FLOORS = [
+    {"documenting"},
     {"deprecation", "errors", "tables", "values", "version"},
     {"checking", "plotting"},
     {"kernels"},

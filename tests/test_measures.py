@@ -263,11 +263,15 @@ def test_the_tables_of_measures_are_the_registry():
     page = (root / "recipes/guide/measures.md").read_text(encoding="utf-8")
     table = dict(re.findall(r"^\| `(\w+)[^|]*\| [^|]*\| ([^|]*?) \| [^|]*\|$", page, re.M))
     formulas = {name: kind.formula for name, kind in registered().items()}
-    assert table == formulas
+    say = "{}: the table of measures must have one row per measure with its `formula`{}; add or change: {}"
+    assert table == formulas, say.format(
+        "recipes/guide/measures.md", " and `undefined`", set(formulas.items()) ^ set(table.items())
+    )
     undefined = dict(re.findall(r"^\| `(\w+)[^|]*\| [^|]*\| [^|]* \| ([^|]*?) \|$", page, re.M))
     assert undefined == {name: kind.undefined for name, kind in registered().items()}
     readme = (root / "README.md").read_text(encoding="utf-8")
-    assert dict(re.findall(r"^\| `(\w+)` \| ([^|]*?) \|$", readme, re.M)) == formulas
+    table = dict(re.findall(r"^\| `(\w+)` \| ([^|]*?) \|$", readme, re.M))
+    assert table == formulas, say.format("README.md", "", set(formulas.items()) ^ set(table.items()))
 
 
 def test_every_measure_has_a_citation_and_an_example():

@@ -49,6 +49,18 @@ def note(forces: Any, high: int, low: int, force: float) -> None:
         forces[low, high] -= force
 
 
+@inlinable
+def add_weighed(own: Any, weight: Any, row: int, into: Any, at: int) -> None:
+    """Add a document's gradient and hessian times its weight, if there are weights, in float32."""
+    coefficient, gradient, hessian = into
+    pull, bend = own
+    if weight.size > 0:
+        pull = pull * np.float32(weight[row])
+        bend = bend * np.float32(weight[row])
+    gradient[at] += coefficient * pull
+    hessian[at] += coefficient * bend
+
+
 @functools.cache
 def lambdarank_kernel() -> Callable[..., None]:
     """LightGBM's lambdarank. ``table``: the sigmoid at 2^20 steps from ``-reach`` on; gain[0] the labels, gain[1] the gains."""
@@ -61,7 +73,6 @@ def lambdarank_kernel() -> Callable[..., None]:
         table, reach, sigmoid = lookup
         scores, gain, inverse, discount, weight = rows
         offsets, first, last, order = lists
-        coefficient, gradient, hessian = into
         step = len(table) / (reach - -reach)
         for query in range(first, last):
             start, n, low_row = located(offsets, first, query)
@@ -101,12 +112,8 @@ def lambdarank_kernel() -> Callable[..., None]:
             if forces.size > 0:
                 forces *= scale
             for r in range(n):
-                pull_r, bend_r = np.float32(pull[r] * scale), np.float32(bend[r] * scale)
-                if weight.size > 0:
-                    pull_r = pull_r * np.float32(weight[start + r])
-                    bend_r = bend_r * np.float32(weight[start + r])
-                gradient[low_row + r] += coefficient * pull_r
-                hessian[low_row + r] += coefficient * bend_r
+                own = np.float32(pull[r] * scale), np.float32(bend[r] * scale)
+                add_weighed(own, weight, start + r, into, low_row + r)
 
     return compile_kernel(kernel)
 
@@ -123,7 +130,6 @@ def xendcg_kernel() -> Callable[..., None]:
     def kernel(seed: int, iteration: int, rows: Any, lists: Any, states: Any, into: Any) -> None:
         scores, gain, weight = rows
         offsets, first, last = lists
-        coefficient, gradient, hessian = into
         for query in range(first, last):
             start, n, low_row = located(offsets, first, query)
             if n < 2:
@@ -169,11 +175,7 @@ def xendcg_kernel() -> Callable[..., None]:
                 value = share[r] * (second - term[r])
                 pull = np.float32(np.float32(states[2, r]) + np.float32(value))
                 bend = np.float32(share[r] * (1.0 - share[r]))
-                if weight.size > 0:
-                    pull = pull * np.float32(weight[start + r])
-                    bend = bend * np.float32(weight[start + r])
-                gradient[low_row + r] += coefficient * pull
-                hessian[low_row + r] += coefficient * bend
+                add_weighed((pull, bend), weight, start + r, into, low_row + r)
 
     return compile_kernel(kernel)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable, line
+from .compiling import compile_kernel, inlinable, line, located
 from .drawing import GOLDEN, HALF, UNIT, hashed, mixed
 from .rows import CUT, Lists
 
@@ -50,8 +50,7 @@ def choose_kernel() -> Callable[..., None]:
         levels, lacking, below = line(room, 0, 0, longest), line(room, 1, 0, longest), line(room, 2, 0, longest)
         training = mixed(np.uint32(seed) + mixed(np.uint32(seed >> 32) ^ THIRD))
         for query in range(lists.first, lists.last):
-            start = lists.offsets[query]
-            n = lists.offsets[query + 1] - start
+            start, n, _ = located(lists.offsets, lists.first, query)
             cut = marks[CUT, query - lists.first]
             if cut < 0:
                 continue

@@ -69,8 +69,12 @@ def inlinable(function: F) -> F:
 
 
 def reducible(function: F) -> F:
-    """``inlinable`` for a function inside a sum, whose products may be reordered with it."""
-    register_jitable(fastmath=REDUCE)(function)
+    """``inlinable`` for a function inside a sum, whose products may be reordered with it.
+
+    Always inline: called, it would be the function compiled for itself in the process that compiles, and the kernel's own
+    copy in those that load the kernel from disk, whose sums may be in another order.
+    """
+    register_jitable(fastmath=REDUCE, forceinline=True)(function)
     return function
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable, line, load, per_function
+from .compiling import compile_kernel, inlinable, line, load, located, per_function
 from .rows import CUT, GAIN, KIND, LOWER, SCALE, UPPER, Lists, Prepared
 
 __all__ = [
@@ -37,8 +37,7 @@ def _per_query(function: Callable[..., float]) -> Callable[..., None]:
     def kernel(gain: Any, discount: Any, k: int, lists: Any, ranked: Any, out: Any) -> None:
         lists = Lists(*lists)
         for query in range(lists.first, lists.last):
-            start = lists.offsets[query]
-            n = lists.offsets[query + 1] - start
+            start, n, _ = located(lists.offsets, lists.first, query)
             for r in range(n):
                 ranked[r] = gain[start + lists.order[start + r]]
             out[query] = measured(ranked[:n], discount, k)
@@ -114,8 +113,7 @@ def _per_tied_query(function: Callable[..., float], expected: bool) -> Callable[
         ranked, ends = room
         lists = Lists(*lists)
         for query in range(lists.first, lists.last):
-            start = lists.offsets[query]
-            n = lists.offsets[query + 1] - start
+            start, n, _ = located(lists.offsets, lists.first, query)
             _rank_ties(gain, scores, start, n, lists.order, descending, ranked, ends)
             if expected:
                 out[query] = measured(ranked[:n], ends[:n], discount, k)
@@ -137,13 +135,11 @@ def swap_kernel(swap: Callable[..., int]) -> Callable[..., None]:
         prepared, lists = Prepared(*prepared), Lists(*lists)
         offsets, first = lists.offsets, lists.first
         for query in range(first, lists.last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
+            start, n, low = located(offsets, first, query)
             marks[KIND, query - first] = 0
             if prepared.norm[query] == 0.0 or n < 2:
                 marks[CUT, query - first] = -1
                 continue
-            low = start - offsets[first]
             ranked, upper = line(rows, GAIN, low, n), line(rows, UPPER, low, n)
             lower, scale = line(rows, LOWER, low, n), line(rows, SCALE, low, n)
             for r in range(n):
@@ -171,7 +167,7 @@ def raised_kernel(value: Callable[..., float]) -> Callable[..., None]:
             cut = marks[CUT, query - first]
             if cut < 0:
                 continue
-            n, low = offsets[query + 1] - offsets[query], offsets[query] - offsets[first]
+            _, n, low = located(offsets, first, query)
             ranked = line(rows, GAIN, low, n)
             upper, scale = line(rows, UPPER, low, n), line(rows, SCALE, low, n)
             k = min(prepared.k, n)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable, per_function
+from .compiling import compile_kernel, inlinable, located, per_function
 
 __all__ = ["NOISE", "change", "move_kernel"]
 
@@ -34,9 +34,7 @@ def move_kernel(value: Callable[..., float]) -> Callable[..., None]:
         gain, norm, discount, k = prepared
         offsets, first, last, order = lists
         for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            low = start - offsets[first]
+            start, n, low = located(offsets, first, query)
             if norm[query] == 0.0 or n < 2:
                 for row in range(low, low + n):
                     slope[row] = 0.0

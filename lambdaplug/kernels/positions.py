@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, load, located, per_function
+from .compiling import REDUCE, compile_kernel, inlinable, load, located, per_function, reducible
 
 __all__ = ["POSITION_ROWS", "backward_kernel", "chunk_kernel", "position_kernel", "smooth_kernel"]
 
@@ -40,9 +40,7 @@ def chunk_kernel() -> Callable[..., None]:
         for query in range(first, last):
             if norm[query] == 0.0:
                 continue
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            low = start - offsets[first]
+            start, n, low = located(offsets, first, query)
             head = 0
             for r in range(n):
                 top = scores[start + order[start + head]]
@@ -67,6 +65,17 @@ def reach(end_of: Any, bridge: Any, head: Any) -> tuple[Any, Any, float]:
     return end, np.uint64(end_of[end]) if factor > 0.0 else end, factor
 
 
+@reducible
+def displaced(total: float, e_i: float, exponential: Any, since: Any, until: Any, position: Any) -> float:
+    """The total, and by how much a document's position is further down for these others; theirs are so much further up."""
+    for j in range(since, until):
+        e_j = load(exponential, j)
+        q = e_j / (e_i + e_j)
+        total += q
+        position[j] -= q
+    return total
+
+
 @functools.cache
 def position_kernel() -> Callable[..., None]:
     """``kernel(norm, offsets, first, last, rows, ends)``: the positions, from what ``chunk_kernel`` wrote."""
@@ -84,19 +93,8 @@ def position_kernel() -> Callable[..., None]:
                 end, next_end, factor = reach(end_of, bridge, head)
                 for i in range(head, end):
                     e_i = load(exponential, i)
-                    total = 0.0
-                    for j in range(i + ONE, end):
-                        e_j = load(exponential, j)
-                        q = e_j / (e_i + e_j)
-                        total += q
-                        position[j] -= q
-                    e_i *= factor
-                    for j in range(end, next_end):
-                        e_j = load(exponential, j)
-                        q = e_j / (e_i + e_j)
-                        total += q
-                        position[j] -= q
-                    position[i] += total
+                    total = displaced(0.0, e_i, exponential, i + ONE, end, position)
+                    position[i] += displaced(total, e_i * factor, exponential, end, next_end, position)
                 head = end
 
     return compile_kernel(kernel, fastmath=REDUCE)
@@ -129,6 +127,24 @@ def smooth_kernel(smooth: Callable[..., float]) -> Callable[..., None]:
     return compile_kernel(kernel)
 
 
+@reducible
+def pushed(
+    sums: Any, e_i: float, w_i: float, exponential: Any, slope: Any, span: Any, onto: Any
+) -> tuple[float, float]:
+    """The sums with the forces, and their sizes, on a document by these others; the opposite is added ``onto`` theirs."""
+    force, bend = sums
+    force_on, bend_on = onto
+    for j in range(span[0], span[1]):
+        e_j = load(exponential, j)
+        inverse = 1.0 / (e_i + e_j)
+        push = (e_i * inverse) * (e_j * inverse) * (w_i - load(slope, j))
+        force += push
+        bend += abs(push)
+        force_on[j] -= push
+        bend_on[j] += abs(push)
+    return force, bend
+
+
 @functools.cache
 def backward_kernel() -> Callable[..., None]:
     """``kernel(alpha, norm, (offsets, first, last, order), rows, ends, (coefficient, gradient, hessian))``.
@@ -153,27 +169,10 @@ def backward_kernel() -> Callable[..., None]:
             while head < n:
                 end, next_end, factor = reach(end_of, bridge, head)
                 for i in range(head, end):
-                    e_i = load(exponential, i)
-                    w_i = load(slope, i)
-                    force = 0.0
-                    bend = 0.0
-                    for j in range(i + ONE, end):
-                        e_j = load(exponential, j)
-                        inverse = 1.0 / (e_i + e_j)
-                        push = (e_i * inverse) * (e_j * inverse) * (w_i - load(slope, j))
-                        force += push
-                        bend += abs(push)
-                        force_on[j] -= push
-                        bend_on[j] += abs(push)
-                    e_i *= factor
-                    for j in range(end, next_end):
-                        e_j = load(exponential, j)
-                        inverse = 1.0 / (e_i + e_j)
-                        push = (e_i * inverse) * (e_j * inverse) * (w_i - load(slope, j))
-                        force += push
-                        bend += abs(push)
-                        force_on[j] -= push
-                        bend_on[j] += abs(push)
+                    e_i, w_i = load(exponential, i), load(slope, i)
+                    sums = pushed((0.0, 0.0), e_i, w_i, exponential, slope, (i + ONE, end), (force_on, bend_on))
+                    near = end, next_end
+                    force, bend = pushed(sums, e_i * factor, w_i, exponential, slope, near, (force_on, bend_on))
                     force_on[i] += force
                     bend_on[i] += bend
                 head = end

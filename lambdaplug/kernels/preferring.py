@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .by_delta import PairDelta, frozen_view
-from .compiling import compile_kernel, inlinable, line, per_function
+from .compiling import compile_kernel, inlinable, line, located, per_function
 from .rows import CUT, GAIN, LOWER, SCALE, UPPER, Lists
 
 __all__ = ["Given", "given_delta_kernel", "given_force_kernel"]
@@ -40,9 +40,7 @@ def given_delta_kernel(pair: PairDelta) -> Callable[..., None]:
                 sizes[p] = 0.0
             if low == high or cut <= 0:
                 continue
-            start = lists.offsets[query]
-            n = lists.offsets[query + 1] - start
-            at = start - lists.offsets[lists.first]
+            start, n, at = located(lists.offsets, lists.first, query)
             for r in range(n):
                 ranks[lists.order[start + r]] = r
             ranked, still = line(rows, GAIN, at, n), view(frozen, at, n)

@@ -8,52 +8,24 @@ True
 ndcg@10(gain='linear')
 
 ``base`` says what a measure is; ``discounted``, ``relevance``, ``cascade``, ``pairs``, ``rank_correlation``, ``intents`` and
-``market`` are the families.
+``market`` are the families: what is in a family's ``__all__`` is ``lp.measures.NAME`` and ``lp.NAME``.
 """
 
+from . import cascade, discounted, intents, market, pairs, rank_correlation, relevance
 from .base import Measure, Prepared, Seen
-from .cascade import ERR, MRR, RBP
+from .cascade import *  # noqa: F403
 from .deltas import query_deltas, swap_deltas
-from .discounted import CNDCG, DCG, NDCG, MeanNDCG
+from .discounted import *  # noqa: F403
 from .gains import Array, Discount, Gain, gains_by
-from .intents import ERRIA, AlphaNDCG
-from .market import Exposure, Revenue
-from .pairs import BPref, Pairs
-from .rank_correlation import Spearman
-from .relevance import MAP, WTA, Hit, Precision, Recall
+from .intents import *  # noqa: F403
+from .market import *  # noqa: F403
+from .pairs import *  # noqa: F403
+from .rank_correlation import *  # noqa: F403
+from .relevance import *  # noqa: F403
 from .text import as_measure, as_measures, registered, with_columns
 
-__all__ = [
-    "CNDCG",
-    "DCG",
-    "ERR",
-    "ERRIA",
-    "MAP",
-    "MRR",
-    "NDCG",
-    "RBP",
-    "WTA",
-    "AlphaNDCG",
-    "Array",
-    "BPref",
-    "Discount",
-    "Exposure",
-    "Gain",
-    "Hit",
-    "MeanNDCG",
-    "Measure",
-    "Pairs",
-    "Precision",
-    "Prepared",
-    "Recall",
-    "Revenue",
-    "Seen",
-    "Spearman",
-    "as_measure",
-    "as_measures",
-    "gains_by",
-    "query_deltas",
-    "registered",
-    "swap_deltas",
-    "with_columns",
-]
+FAMILIES = cascade, discounted, intents, market, pairs, rank_correlation, relevance
+MEASURES = sorted(name for family in FAMILIES for name in family.__all__)
+
+__all__ = ["Array", "Discount", "Gain", "Measure", "Prepared", "Seen", "as_measure", "as_measures", "gains_by"]
+__all__ += ["query_deltas", "registered", "swap_deltas", "with_columns", *MEASURES]

@@ -1,7 +1,7 @@
 """What a measure is.
 
-``gains(labels)`` says what labels are worth: of two documents, the one with the higher gain belongs above, whatever the
-labels, and documents of equal gain are in no pair.
+``gains(labels)`` says what labels are worth, if not themselves: of two documents, the one with the higher gain belongs
+above, whatever the labels, and documents of equal gain are in no pair.
 
 Three functions say the rest. All take the gains of one query's documents in rank order, a table of discounts by rank
 (entry 0 is rank 1; zero beyond the cut-off) and the cut-off k; they are plain Python that Numba can compile.
@@ -10,7 +10,7 @@ Three functions say the rest. All take the gains of one query's documents in ran
     the measure of this ranking, before normalisation.
 ``norm(gain, discount, k)``
     the normaliser (1/ideal DCG, 1/relevant documents, ...) from the gains in IDEAL order; 0 where the measure is
-    undefined.
+    undefined. 1 unless a measure says otherwise.
 ``swap(gain, discount, k, upper, lower, scale)``
     what exchanging two documents changes. With a ranked above b, every measure's delta has the form
 
@@ -47,6 +47,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..checking import refuse_data
+from ..documenting import documented
 from ..errors import LambdaplugError
 from ..kernels import PairDelta, Prepared, change, inlinable, norm_kernel
 from ..queries import Labels, PerQuery, Queries, as_columns, check_column
@@ -98,6 +99,7 @@ class Measure:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        documented(cls)
         if cls.name and not cls.column_fields:  # those have no text that could be read back
             REGISTRY[cls.name] = cls
 
@@ -161,7 +163,7 @@ class Measure:
     # What the labels mean.
 
     def gains(self, labels: Array) -> Array:
-        raise NotImplementedError
+        return labels
 
     def gains_of(self, labels: Array, columns: Sequence[Array]) -> Array:  # noqa: ARG002
         """``gains`` of labels with their columns."""
@@ -183,7 +185,7 @@ class Measure:
 
     @staticmethod
     def norm(gain: Any, discount: Any, k: int) -> float:
-        raise NotImplementedError
+        return 1.0
 
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
@@ -209,11 +211,11 @@ class Measure:
 
     def pair_delta(self, checked: bool = False) -> PairDelta:  # noqa: ARG002
         """The swap delta as a function of two ranks, before the norm; ``checked``: a user's with its indices checked."""
-        return PairDelta(_begin_rows, _gained_delta if self.gained else _plain_delta)
+        return PairDelta(begin_rows, _gained_delta if self.gained else _plain_delta)
 
     def raised_delta(self) -> PairDelta:
         """``pair_delta`` of rows that ``raised_kernel`` has been through."""
-        return PairDelta(_begin_rows, _raised_delta)
+        return PairDelta(begin_rows, _raised_delta)
 
     def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
         """Call a kernel that has this measure's functions inside, which may be the user's."""
@@ -247,10 +249,7 @@ class Measure:
             grade = np.where(labelled, gain, np.nan)  # neither above nor below any other: no pair
         queries = len(offsets) - 1
         norm = np.zeros(queries)
-        missing = np.isnan(gain)
-        last = np.where(missing, -np.finfo(np.float64).max, gain) if missing.any() else gain
-        ideal, row = ideal_order(last, offsets)
-        del last, missing  # millions of rows: nothing is kept longer than needed
+        ideal, row = ideal_order(gain, offsets)
         if row >= 0:
             raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
         if _merged(gain, ideal, offsets):
@@ -275,7 +274,7 @@ def _merged(gain: Array, ideal: npt.NDArray[np.int32], offsets: npt.NDArray[np.i
     return bool(np.any((gain[1:] < gain[:-1]) & (short[1:] == short[:-1])))
 
 
-def _begin_rows(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> tuple[Any, Any, Any]:
+def begin_rows(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> tuple[Any, Any, Any]:
     return upper, lower, scale
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import LambdaplugError
 from ..kernels import inlinable
 from .base import Measure
-from .discounted import Discounted, one
+from .discounted import Discounted
 from .gains import Array, Gain, exp2, gains_by, max_label_of, reciprocal_ranks, summed
 from .relevance import CutRelevance
 from .smooth import smooth_reciprocal_rank
@@ -25,20 +25,10 @@ class RBP(Discounted):
     ----------
     p : float
         How likely the user reads the next document, between 0 and 1.
-    k : int or None
-        The last rank that counts; None: all ranks.
-    gain : 'exp2', 'linear', sequence or callable
-        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
-    max_label : float or None
-        lmax; None: the data's largest label. Give it where training and test data may differ in it.
+    {k} {gain} {max_label}
+    References: A. Moffat, J. Zobel (2008), "Rank-biased precision for measurement of retrieval effectiveness", ACM TOIS
+    27(1).
 
-    References
-    ----------
-    A. Moffat, J. Zobel (2008), "Rank-biased precision for measurement of retrieval effectiveness", ACM TOIS 27(1).
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("rbp(p=0.5)", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'rbp(p=0.5)': 0.625}
     """
@@ -69,20 +59,10 @@ class RBP(Discounted):
 class ERR(Measure):
     """ERR@k = sum_{r<=k} (1/r) p_r prod_{q<r} (1 - p_q), p = (2^l - 1)/2^lmax.
 
-    Parameters
-    ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    max_label : float or None
-        lmax; None: the data's largest label. Give it where training and test data may differ in it.
+    {k} {max_label}
+    References: O. Chapelle, D. Metzler, Y. Zhang, P. Grinspan (2009), "Expected reciprocal rank for graded relevance",
+    CIKM.
 
-    References
-    ----------
-    O. Chapelle, D. Metzler, Y. Zhang, P. Grinspan (2009), "Expected reciprocal rank for graded relevance", CIKM.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("err", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'err': 0.4375}
     """
@@ -97,8 +77,7 @@ class ERR(Measure):
     def gains(self, labels: Array) -> Array:
         return np.asarray(exp2(labels) / np.exp2(max_label_of(labels, self.max_label, self.name)))
 
-    def discounts(self, n: int) -> Array:
-        return reciprocal_ranks(n)
+    discounts = staticmethod(reciprocal_ranks)
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
@@ -131,8 +110,6 @@ class ERR(Measure):
             looking *= chance[places]  # read on only where the stretch ends before k
             low = high
         return total
-
-    norm = staticmethod(one)
 
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
@@ -182,21 +159,13 @@ class MRR(CutRelevance):
 
     Parameters
     ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    relevant : float
-        Documents with a label >= this are relevant.
+    {k} {relevant}
     gains_only : bool
         Train only with the swaps that raise RR: P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of
         LambdaRank", SIGIR, equation 11.
 
-    References
-    ----------
-    E. Voorhees (1999), "The TREC-8 question answering track report", TREC-8.
+    References: E. Voorhees (1999), "The TREC-8 question answering track report", TREC-8.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("mrr", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'mrr': 0.5}
     """
@@ -208,8 +177,7 @@ class MRR(CutRelevance):
     formula: ClassVar[str] = "1 / rank of the first relevant document, 0 beyond k"
     undefined: ClassVar[str] = "nothing relevant"
 
-    def discounts(self, n: int) -> Array:
-        return reciprocal_ranks(n)
+    discounts = staticmethod(reciprocal_ranks)
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:

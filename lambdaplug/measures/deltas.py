@@ -1,18 +1,19 @@
 """Swap deltas of every pair of a query, to look at."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..kernels import CUT, FLOAT64_ROWS, MARK_ROWS, delta_kernel, swap_kernel
+from ..kernels import CUT, FLOAT64_ROWS, MARK_ROWS, PairDelta, delta_kernel, swap_kernel
 from ..queries import Labels, Queries
 from ..rows import row_order
 from .base import Measure, Prepared
 from .gains import Array
 from .text import as_measure, with_columns
 
-__all__ = ["query_deltas", "swap_deltas"]
+__all__ = ["frozen", "query_deltas", "swap_deltas"]
 
 
 def swap_deltas(
@@ -31,6 +32,13 @@ def swap_deltas(
     return np.abs(query_deltas(measure, measure.prepared_for(queries, labels), queries.offsets, 0))
 
 
+def frozen(rows: Array, pair: PairDelta, prepared: Prepared) -> Any:
+    """A kernel's table ``rows`` once more, not writeable; with the measure's own, if its delta reads that."""
+    still = rows.view()
+    still.setflags(write=False)
+    return (still, prepared.discount) if pair.tabled else still
+
+
 def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.int64], query: int) -> Array:
     """``swap_deltas`` of one of several queries whose rows stand in rank order; signed, where the delta is."""
     own = slice(offsets[query], offsets[query + 1])
@@ -38,16 +46,13 @@ def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.i
     n = len(gain)
     alone = np.array([0, n])
     rows = np.zeros((FLOAT64_ROWS, n))
-    frozen = rows.view()
-    frozen.setflags(write=False)
     marks = np.zeros((MARK_ROWS, 1), dtype=np.int64)
     one = tuple(prepared._replace(gain=gain, grade=grade, norm=norm))
     measure.run(swap_kernel(measure.swap_rows()), one, (alone, 0, 1, row_order(alone)), rows, marks)
     delta, cut = np.zeros((n, n)), int(marks[CUT, 0])
     if cut > 0:
         pair = measure.pair_delta(checked=True)
-        still = (frozen, prepared.discount) if pair.tabled else frozen
-        measure.run(delta_kernel(pair), rows, still, cut, delta)
+        measure.run(delta_kernel(pair), rows, frozen(rows, pair, prepared), cut, delta)
     ordered = (grade[:, None] < grade[None, :]) | (grade[:, None] > grade[None, :])
     delta = np.where(ordered, norm[0] * delta, 0.0)
     return np.asarray(delta + delta.T)

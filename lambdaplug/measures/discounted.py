@@ -12,11 +12,7 @@ from .base import Measure
 from .gains import Array, Discount, Gain, discounts_by, gains_by, summed
 from .smooth import smooth_log2, smooth_table
 
-__all__ = ["CNDCG", "DCG", "NDCG", "Discounted", "MeanNDCG", "one", "spaced_begin", "spaced_delta", "spaced_rows"]
-
-
-def one(gain: Any, discount: Any, k: int) -> float:
-    return 1.0
+__all__ = ["CNDCG", "DCG", "NDCG", "MeanNDCG"]
 
 
 @inlinable
@@ -53,10 +49,6 @@ def spaced_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale:
     return min(k, len(gain))
 
 
-def spaced_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> tuple[Any, Any, Any]:
-    return upper, lower, scale
-
-
 def spaced_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
     upper, lower, scale = state
     return float(abs(ranked[i] - ranked[j]) * (abs(upper[i] - upper[j]) + scale[int(lower[j] - lower[i])]))
@@ -84,8 +76,6 @@ class Discounted(Measure):
 
     expected = staticmethod(_expected_sum)
 
-    norm = staticmethod(one)
-
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         for r in range(len(gain)):
@@ -101,22 +91,8 @@ class Discounted(Measure):
 class DCG(Discounted):
     """DCG@k = sum_{r<=k} G(l_r) D(r), by default G(l) = 2^l - 1 and D(r) = 1/log2(1 + r).
 
-    Parameters
-    ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    gain : 'exp2', 'linear', sequence or callable
-        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
-    discount : 'log2', sequence or callable
-        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+    {k} {gain} {discount} {cumulated_gain}
 
-    References
-    ----------
-    K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("dcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'dcg@2': 1.0}
     """
@@ -139,22 +115,8 @@ class DCG(Discounted):
 class NDCG(DCG):
     """NDCG@k = DCG@k / DCG@k of the ideal order. The discount is zero beyond k: this is the true NDCG@k.
 
-    Parameters
-    ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    gain : 'exp2', 'linear', sequence or callable
-        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
-    discount : 'log2', sequence or callable
-        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+    {k} {gain} {discount} {cumulated_gain}
 
-    References
-    ----------
-    K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("ndcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'ndcg@2': 0.27541155237618664}
     """
@@ -191,22 +153,9 @@ class MeanNDCG(DCG):
     It is a sum of gain * discount like the others, with discounts of each query's own: D(r) times the mean over the cuts
     from r on of 1/ideal DCG.
 
-    Parameters
-    ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    gain : 'exp2', 'linear', sequence or callable
-        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
-    discount : 'log2', sequence or callable
-        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+    {k} {gain} {discount}
+    References: T. Qin, T.-Y. Liu (2013), "Introducing LETOR 4.0 datasets", arXiv:1306.2597.
 
-    References
-    ----------
-    T. Qin, T.-Y. Liu (2013), "Introducing LETOR 4.0 datasets", arXiv:1306.2597.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("meanndcg", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'meanndcg': 0.43242458888332885}
     """
@@ -248,20 +197,9 @@ class MeanNDCG(DCG):
 class CNDCG(Discounted):
     """CNDCG@k = NDCG@k of a click score c in [0, 1], with the gain G(c) = 2^(4c) - 1.
 
-    Parameters
-    ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    discount : 'log2', sequence or callable
-        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
+    {k} {discount}
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("cndcg", labels=[0.5, 0, 1], scores=[3, 2, 1], group=[3])
     {'cndcg': 0.6215669797301413}
     """

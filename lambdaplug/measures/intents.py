@@ -27,7 +27,7 @@ from .base import Seen
 from .gains import Array, discounts_by, exp2, max_label_of, reciprocal_ranks
 from .tables import OWN, Tabled, query_of, tabled
 
-__all__ = ["ERRIA", "SLOTS", "AlphaNDCG", "cascade_value"]
+__all__ = ["ERRIA", "AlphaNDCG"]
 
 INTENTS, SLOTS = (
     OWN,

@@ -7,7 +7,6 @@ import numpy as np
 
 from ..kernels import inlinable
 from .base import Measure
-from .gains import Array
 from .relevance import Relevance
 
 __all__ = ["BPref", "Pairs"]
@@ -52,13 +51,8 @@ class Pairs(Measure):
 
     The delta is that of the pair alone, 1/pairs: turning its order round, whatever stands between the two.
 
-    References
-    ----------
-    C. Burges et al. (2005), "Learning to rank using gradient descent", ICML.
+    References: C. Burges et al. (2005), "Learning to rank using gradient descent", ICML.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("pairs", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'pairs': 0.3333333333333333}
     """
@@ -70,9 +64,6 @@ class Pairs(Measure):
     gained: ClassVar[bool] = False
     unlabelled: ClassVar[float] = np.nan
     reach: ClassVar[int | None] = 1
-
-    def gains(self, labels: Array) -> Array:
-        return labels
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
@@ -127,18 +118,9 @@ def _judged(gain: Any) -> tuple[float, float]:
 class BPref(Relevance):
     """bpref = (1/R) sum over relevant d of 1 - min(nonrelevant above d, R) / min(R, N), N = nonrelevant documents.
 
-    Parameters
-    ----------
-    relevant : float
-        Documents with a label >= this are relevant.
+    {relevant}
+    References: C. Buckley, E. Voorhees (2004), "Retrieval evaluation with incomplete information", SIGIR.
 
-    References
-    ----------
-    C. Buckley, E. Voorhees (2004), "Retrieval evaluation with incomplete information", SIGIR.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("bpref", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'bpref': 0.5}
     """

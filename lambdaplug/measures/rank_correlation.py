@@ -42,13 +42,9 @@ class Spearman(Measure):
     average of their ranks. Both ends of the list count alike. Where labels are equal, as a rule, no order reaches 1. Documents
     without a label are left out.
 
-    References
-    ----------
-    C. Spearman (1904), "The proof and measurement of association between two things", American Journal of Psychology 15(1).
+    References: C. Spearman (1904), "The proof and measurement of association between two things", American Journal of
+    Psychology 15(1).
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("spearman", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'spearman': -0.5}
     """
@@ -59,9 +55,6 @@ class Spearman(Measure):
     formula: ClassVar[str] = "rank correlation of the order with the labels, from -1 to 1"
     undefined: ClassVar[str] = "all labels equal"
     unlabelled: ClassVar[float] = np.nan
-
-    def gains(self, labels: Array) -> Array:
-        return labels
 
     def prepare(self, labels: Array, offsets: npt.NDArray[np.int64], columns: Sequence[Array] = ()) -> Prepared:
         return super().prepare(average_ranks(labels, offsets), offsets, columns)

@@ -8,11 +8,11 @@ import numpy as np
 
 from ..errors import LambdaplugError
 from .base import Measure
-from .discounted import Discounted, one
+from .discounted import Discounted
 from .gains import Array, reciprocal_ranks, summed
 from .smooth import smooth_average_precision
 
-__all__ = ["MAP", "WTA", "CutRelevance", "Hit", "Precision", "Recall", "Relevance"]
+__all__ = ["MAP", "WTA", "Hit", "Precision", "Recall"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,20 +59,9 @@ class _TopK(CutRelevance, Discounted):
 class Precision(_TopK):
     """P@k = relevant documents in the top k / k.
 
-    Parameters
-    ----------
-    k : int
-        The last rank that counts; it must be given.
-    relevant : float
-        Documents with a label >= this are relevant.
+    {k_required} {relevant}
+    References: C. J. van Rijsbergen (1979), "Information Retrieval", second edition, chapter 7.
 
-    References
-    ----------
-    C. J. van Rijsbergen (1979), "Information Retrieval", second edition, chapter 7.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("p@2", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'p@2': 0.5}
     """
@@ -88,20 +77,9 @@ class Precision(_TopK):
 class Recall(_TopK):
     """Recall@k = relevant documents in the top k / all relevant documents.
 
-    Parameters
-    ----------
-    k : int
-        The last rank that counts; it must be given.
-    relevant : float
-        Documents with a label >= this are relevant.
+    {k_required} {relevant}
+    References: C. Cleverdon (1967), "The Cranfield tests on index language devices", Aslib Proceedings 19(6).
 
-    References
-    ----------
-    C. Cleverdon (1967), "The Cranfield tests on index language devices", Aslib Proceedings 19(6).
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate(lp.Recall(k=2, relevant=2), labels=[1, 2, 3], scores=[3, 2, 1], group=[3])
     {'recall@2(relevant=2)': 0.5}
     """
@@ -117,20 +95,9 @@ class Recall(_TopK):
 class Hit(CutRelevance):
     """Hit@k = 1 if a relevant document is in the top k, else 0; also Success@k. hit@1 is WTA.
 
-    Parameters
-    ----------
-    k : int
-        The last rank that counts; it must be given.
-    relevant : float
-        Documents with a label >= this are relevant.
+    {k_required} {relevant}
+    References: M. Deshpande, G. Karypis (2004), "Item-based top-N recommendation algorithms", ACM TOIS 22(1).
 
-    References
-    ----------
-    M. Deshpande, G. Karypis (2004), "Item-based top-N recommendation algorithms", ACM TOIS 22(1).
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("hit@2", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'hit@2': 1.0}
     """
@@ -166,8 +133,6 @@ class Hit(CutRelevance):
             low = high
         return 1.0 - none_yet
 
-    norm = staticmethod(one)
-
     @staticmethod
     def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         # Without a relevant document in the top k, one from below makes a hit. The only one there loses it to any
@@ -188,18 +153,9 @@ class Hit(CutRelevance):
 class WTA(Relevance, Discounted):
     """Winner takes all: WTA = 1 if the top document is relevant, else 0.
 
-    Parameters
-    ----------
-    relevant : float
-        Documents with a label >= this are relevant.
+    {relevant}
+    References: C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS.
 
-    References
-    ----------
-    C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("wta", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'wta': 0.0}
     """
@@ -210,29 +166,16 @@ class WTA(Relevance, Discounted):
     falling: ClassVar[bool] = False
     formula: ClassVar[str] = "1 if the top document is relevant"
 
-    @property
-    def cutoff(self) -> int:
-        return 1
+    cutoff = 1
 
 
 @dataclass(frozen=True, repr=False)
 class MAP(CutRelevance):
     """AP@k = (1/R) sum_{r<=k} rel(r) * precision(r), R = all relevant documents; its mean over queries is MAP@k.
 
-    Parameters
-    ----------
-    k : int or None
-        The last rank that counts; None: all ranks.
-    relevant : float
-        Documents with a label >= this are relevant.
+    {k} {relevant}
+    References: C. Buckley, E. Voorhees (2000), "Evaluating evaluation measure stability", SIGIR.
 
-    References
-    ----------
-    C. Buckley, E. Voorhees (2000), "Evaluating evaluation measure stability", SIGIR.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.evaluate("map", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'map': 0.8333333333333333}
     """
@@ -245,8 +188,7 @@ class MAP(CutRelevance):
     formula: ClassVar[str] = "mean over the relevant documents of the precision at their rank"
     undefined: ClassVar[str] = "nothing relevant"
 
-    def discounts(self, n: int) -> Array:
-        return reciprocal_ranks(n)
+    discounts = staticmethod(reciprocal_ranks)
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:

@@ -17,7 +17,6 @@ from ..kernels import inlinable
 from ..queries import Labels, PerQuery
 from ..rows import row_order
 from .base import Measure, Seen
-from .discounted import one
 from .gains import Array
 
 __all__ = ["DISCOUNT", "FIRST", "OWN", "Cutoffs", "Tabled", "cut_only", "query_of", "tabled"]
@@ -157,8 +156,4 @@ class Tabled(Measure):
 
     tabled: ClassVar[bool] = True
     by_rows: ClassVar[bool] = False
-    norm = staticmethod(one)
     swap = staticmethod(cut_only)
-
-    def gains(self, labels: Array) -> Array:
-        return labels

@@ -1,37 +1,22 @@
 """Objectives: gradients and hessians from scores and queries. Pure; the boosters that call them live in hosts."""
 
-from . import constructions
-from .approx import Approx
-from .base import Objective
-from .lambdarank import LambdaRank
-from .listwise import Calibrated, ListMLE, QueryRMSE, QuerySoftmax
-from .mixture import Graded, Mixture, interpolate
-from .pareto import Pareto
-from .perturbation import FDSA, SPSA
-from .preferences import Preferences
-from .recommended import as_objective, objective
-from .sampled import PLRank, StochasticRank
-from .unbiased import Unbiased
-
-__all__ = [
-    "FDSA",
-    "SPSA",
-    "Approx",
-    "Calibrated",
-    "Graded",
-    "LambdaRank",
-    "ListMLE",
-    "Mixture",
-    "Objective",
-    "PLRank",
-    "Pareto",
-    "Preferences",
-    "QueryRMSE",
-    "QuerySoftmax",
-    "StochasticRank",
-    "Unbiased",
-    "as_objective",
-    "constructions",
-    "interpolate",
-    "objective",
-]
+from . import constructions as constructions
+from .approx import Approx as Approx
+from .base import Objective as Objective
+from .lambdarank import LambdaRank as LambdaRank
+from .listwise import Calibrated as Calibrated
+from .listwise import ListMLE as ListMLE
+from .listwise import QueryRMSE as QueryRMSE
+from .listwise import QuerySoftmax as QuerySoftmax
+from .mixture import Graded as Graded
+from .mixture import Mixture as Mixture
+from .mixture import interpolate as interpolate
+from .pareto import Pareto as Pareto
+from .perturbation import FDSA as FDSA
+from .perturbation import SPSA as SPSA
+from .preferences import Preferences as Preferences
+from .recommended import as_objective as as_objective
+from .recommended import objective as objective
+from .sampled import PLRank as PLRank
+from .sampled import StochasticRank as StochasticRank
+from .unbiased import Unbiased as Unbiased

@@ -22,7 +22,8 @@ from ..kernels import (
 )
 from ..measures import Measure, as_measure, registered
 from ..queries import Array, Queries, Task, as_labels, vector
-from ..schedules import Guard, Moment, Number, OnPlateau, check, constant, is_clipped, is_constant
+from ..schedules import Guard, Moment, Number, check_of_iteration, constant, is_clipped, is_constant
+from ..values import called
 from .base import Into, Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
 
 __all__ = ["Approx"]
@@ -53,8 +54,7 @@ class Approx(ValueObjective):
     ----------
     measure : str or Measure
         One that has a form in positions: those above.
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels.
+    {label_source}
     alpha : float or schedule
         Steepness of the positions; a schedule sharpens them while the model learns.
     beta : float or schedule, optional
@@ -77,14 +77,10 @@ class Approx(ValueObjective):
     A model that starts from zero with ``"gauss_newton"`` learns scores in units of 1/alpha: as sigma in LambdaRank,
     alpha then changes little but that unit. It matters with ``"constant"``, a schedule, regularisation or initial scores.
 
-    References
-    ----------
-    T. Qin, T.-Y. Liu, H. Li (2010), "A general approximation framework for direct optimization of information retrieval
-    measures", Information Retrieval 13(4).
+    References: T. Qin, T.-Y. Liu, H. Li (2010), "A general approximation framework for direct optimization of
+    information retrieval measures", Information Retrieval 13(4).
 
-    Examples
-    --------
-    >>> objective = Approx("ndcg", alpha=1.0)
+    >>> objective = lp.Approx("ndcg", alpha=1.0)
     >>> gradient, hessian = objective.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient.round(4)
     array([ 0.0826, -0.0826], dtype=float32)
@@ -97,6 +93,7 @@ class Approx(ValueObjective):
     hessian: str
     normalize: str
     usual: float  # beta's default
+    cutoff: int | None = None  # every pair moves positions
 
     def __init__(
         self,
@@ -124,17 +121,9 @@ class Approx(ValueObjective):
         self._set(std=normalize == "std", unit=hessian == "constant")
 
     def __repr__(self) -> str:
-        said = [repr(str(self.measure))]
-        said += [f"labels={self.labels!r}"] if self.labels is not None else []
-        for name, value, usual in (("alpha", self.alpha, 10.0), ("beta", self.beta, self.usual)):
-            said += [f"{name}={value!r}" if callable(value) else f"{name}={value:g}"] if value != usual else []
-        said += ["hessian='constant'"] if self.unit else []
-        said += ["normalize='std'"] if self.std else []
-        return f"Approx({', '.join(said)})"
-
-    @property
-    def cutoff(self) -> int | None:
-        return None  # every pair moves positions
+        numbers = {"alpha": (self.alpha, 10.0), "beta": (self.beta, self.usual)}
+        shape = {"hessian": (self.hessian, "gauss_newton"), "normalize": (self.normalize, "none")}
+        return called("Approx", repr(str(self.measure)), labels=(self.labels, None), **numbers, **shape)
 
     @property
     def schedules(self) -> tuple[Number | Guard, ...]:
@@ -220,9 +209,7 @@ class Approx(ValueObjective):
 
 
 def _steepness(number: object, name: str) -> Number:
-    if isinstance(number, OnPlateau):
-        raise LambdaplugError(f"{name}: lp.on_plateau moves a mixture's weights; use a schedule of the iteration.")
-    steepness = check(number, name, EXAMPLE)
+    steepness = check_of_iteration(number, name, EXAMPLE)
     if is_clipped(steepness):
         raise LambdaplugError(
             f"{name}: {number!r} is a schedule of a weight and never exceeds 1. Use {EXAMPLE}, lp.step({{0: 1, 100: 10}}) or a "

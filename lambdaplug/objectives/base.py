@@ -490,9 +490,7 @@ class MeasureObjective(Objective):
 class ValueObjective(MeasureObjective):
     """One that differentiates each query's measure as a whole, by its value for the documents' order."""
 
-    @property
-    def divisible(self) -> bool:
-        return False  # the value of a query needs all of it
+    divisible = False  # the value of a query needs all of it
 
     def check_order(self, queries: Queries) -> None:
         def acting() -> npt.NDArray[np.bool_]:

@@ -20,6 +20,7 @@ from ..measures import MAP, NDCG, Measure, Pairs
 from ..queries import Array, Queries, Task
 from ..rows import differing, row_order
 from ..schedules import Memory, Moment
+from ..values import called
 from .base import EMPTY, Into, Objective, Ranking, Scratch, refuse_document_weights, require_order
 from .unbiased import State, keep_state
 
@@ -33,22 +34,12 @@ class BuiltIn(Objective):
     """What the presets share."""
 
     floor = 0.0  # the host's zeros
-
-    @property
-    def cutoffs(self) -> frozenset[int | None]:
-        return frozenset([None])  # every document's rank matters
-
-    @property
-    def divisible(self) -> bool:
-        return False  # float32 sums have an order
+    cutoffs: frozenset[int | None] = frozenset([None])  # every document's rank matters
+    divisible = False  # float32 sums have an order
 
     def _called(self, preset: str, said: list[str], **usual: Any) -> str:
         """As it would be made: what is not as usual."""
-        for name, value in usual.items():
-            own = getattr(self, name)
-            if own != value:
-                said = [*said, f"{name}={own:g}" if isinstance(own, float) else f"{name}={own!r}"]
-        return f"{preset}({', '.join(said)})"
+        return called(preset, *said, **{name: (getattr(self, name), value) for name, value in usual.items()})
 
     def scales(self, queries: Queries) -> Array | None:  # noqa: ARG002
         """One per query, 0 where every force is; None: even equal labels have gradients."""
@@ -164,14 +155,10 @@ class Lambdarank(BuiltIn):
         lambdarank_kernel()(
             (*sigmoid_table(self.sigmoid), self.sigmoid),
             *(self.norm, self.truncation_level),
-            (ranking.scores, gain, inverse, discounts(queries), _document_weight(queries)),
+            (ranking.scores, gain, inverse, discounts(queries), queries.row_weights),
             (queries.offsets, task.first, task.last, ranking.orders[None]),
             *(scratch.array("sums32", 2, len(into[1]), np.float32), into, forces),
         )
-
-
-def _document_weight(queries: Queries) -> Array:
-    return EMPTY if queries.document_weight is None else queries.document_weight
 
 
 class XENDCG(BuiltIn):
@@ -179,20 +166,14 @@ class XENDCG(BuiltIn):
 
     seed: int
     counted = True  # its random numbers are the iteration's
+    cutoff = 1  # the work is that of a sum over documents
+    target = NDCG()
 
     def __init__(self, seed: int) -> None:
         self._set(seed=integer(seed, "seed", 0, 2**31 - 1))
 
     def __repr__(self) -> str:
         return f"presets.lightgbm_xendcg({self.seed})"
-
-    @property
-    def cutoff(self) -> int | None:
-        return 1  # the work is that of a sum over documents
-
-    @property
-    def target(self) -> Measure | None:
-        return NDCG()
 
     def pair_forces(self, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array | None:  # noqa: ARG002
         return None  # it has no pairs
@@ -202,7 +183,7 @@ class XENDCG(BuiltIn):
         gain = queries.memo("xendcg", lambda: np.exp2(whole_labels(queries, repr(self), LABELS - 1)))
         xendcg_kernel()(
             *(self.seed, ranking.iteration),
-            (ranking.scores, gain, _document_weight(queries)),
+            (ranking.scores, gain, queries.row_weights),
             (queries.offsets, task.first, task.last),
             *(scratch.array("xendcg", 3, len(into[1])), into),
         )

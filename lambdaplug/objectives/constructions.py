@@ -13,15 +13,16 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..checking import not_negative
 from ..costs import Cost
 from ..custom import Custom
+from ..documenting import documented
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import CHOICES, Documents, PairDelta, Pull, choose_kernel, place_kernel, raised_kernel
 from ..measures import Measure, Prepared, registered
-from ..measures.discounted import spaced_begin, spaced_delta, spaced_rows
+from ..measures.base import begin_rows
+from ..measures.discounted import spaced_delta, spaced_rows
 from ..queries import Queries
 from ..rows import ideal_order
 from .base import EMPTY, Ranking, Scratch
@@ -47,13 +48,11 @@ POINT = 0.01  # of a measure whose best value is 1
 BRUTE_FORCE_WORK = 200**3  # label reads for one query's swaps, above which a warning is in place
 
 
+@documented
 @dataclass(frozen=True)
 class Construction(abc.ABC):
     """Base of the constructions: how changes of a measure become forces. Subclasses register themselves under ``name``.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> isinstance(lp.constructions.Loss2(), lp.constructions.Construction)
     True
     """
@@ -66,6 +65,7 @@ class Construction(abc.ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        documented(cls)
         if cls.name:
             Construction.registry[cls.name] = cls
 
@@ -143,9 +143,6 @@ class RankNetWeightPairs(Construction):
 
     Equations of the paper's section 4; with another cost, its force in place of rho.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.RankNetWeightPairs())
     LambdaRank('ndcg@10')
     """
@@ -164,12 +161,7 @@ class RankNetWeightPairs(Construction):
         measure, counted = objective.measure, counts.size > 0
         if isinstance(measure, Custom) and measure.brute_force:
             _warn_of_work(ranking.queries, measure, objective.reach)
-
-        def make() -> ByDelta:
-            order = ranking.orders[objective.ranks]
-            return ByDelta(objective, ranking, order, tier, objective.reach, counted)
-
-        engine = ranking.engine(objective, tier, make)
+        engine = ranking.engine(objective, tier, lambda: ByDelta(objective, ranking, tier, counted))
         query = engine(task, scratch, into, counts)
         _check(objective, query, "exchanging two documents")
 
@@ -185,9 +177,6 @@ class SpringSmooth(RankNetWeightPairs):
     floor : float
         The least |dM|, in points out of 100.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.SpringSmooth(0.5))
     LambdaRank('ndcg@10', construction=SpringSmooth(floor=0.5))
     """
@@ -216,9 +205,6 @@ class LocalCost(RankNetWeightPairs):
     window : int
         At most so many ranks apart.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.LocalCost(2))
     LambdaRank('ndcg@10', construction=LocalCost(window=2))
     """
@@ -257,9 +243,6 @@ class LocalGradient(RankNetWeightPairs):
     margin : float
         In units of the scores, > 0; the paper gives no value.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.LocalGradient(0.5))
     LambdaRank('ndcg@10', construction=LocalGradient(margin=0.5))
     """
@@ -268,13 +251,10 @@ class LocalGradient(RankNetWeightPairs):
 
     name: ClassVar[str] = "local_gradient"
     costed: ClassVar[bool] = False
+    reach = 1
 
     def __post_init__(self) -> None:
         _positive(self, "margin")
-
-    @property
-    def reach(self) -> int:
-        return 1
 
     def formulas(self, cost: Cost) -> tuple[Callable[..., Any], Callable[..., Any], float]:
         return cost.fast, _slope, float(self.margin)  # neighbours are few: the fast one is never called
@@ -301,9 +281,6 @@ class DiscreteBounded(Construction):
     bound : float
         The largest force, in points out of 100.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.DiscreteBounded(2.0))
     LambdaRank('ndcg@10', construction=DiscreteBounded(bound=2.0))
     """
@@ -326,7 +303,7 @@ class DiscreteBounded(Construction):
             raise LambdaplugError(f"{objective!r} acts on single documents: it has no pairs to count.")
         queries, measure = ranking.queries, objective.measure
         prepared = objective.prepared(queries)
-        weight = EMPTY if queries.document_weight is None else queries.document_weight
+        weight = queries.row_weights
         documents = tuple(Documents(ranking.scores, ranking.placed, prepared.grade, weight, tier, EMPTY))
         lists = queries.offsets, task.first, task.last, ranking.orders[None]
         coefficient, gradient, hessian = into
@@ -360,14 +337,9 @@ class Loss2(RankNetWeightPairs):
     mu : float
         The weight of the second summand, >= 0; 10 in the paper.
 
-    References
-    ----------
-    X. Wang, C. Li, N. Golbandi, M. Bendersky, M. Najork (2018), "The LambdaLoss framework for ranking metric optimization",
-    CIKM.
+    References: X. Wang, C. Li, N. Golbandi, M. Bendersky, M. Najork (2018), "The LambdaLoss framework for ranking
+    metric optimization", CIKM.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg", construction=lp.constructions.Loss2(mu=5))
     LambdaRank('ndcg', construction=Loss2(mu=5.0))
     """
@@ -375,6 +347,7 @@ class Loss2(RankNetWeightPairs):
     mu: float = 10.0
 
     name: ClassVar[str] = "loss2"
+    by_rows = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", not_negative(self.mu, "Loss2: mu"))
@@ -385,10 +358,6 @@ class Loss2(RankNetWeightPairs):
                 f"Loss2 needs a measure that is a sum of gain x discount, with a discount that falls: "
                 f"{_names(lambda kind: kind.falling)}; got {measure!r}."
             )
-
-    @property
-    def by_rows(self) -> bool:
-        return True
 
     @property
     def spaced(self) -> bool:
@@ -409,7 +378,7 @@ class Loss2(RankNetWeightPairs):
         return spaced_rows if self.spaced else measure.swap_rows()
 
     def pair_delta(self, measure: Measure) -> PairDelta:
-        return PairDelta(spaced_begin, spaced_delta) if self.spaced else measure.pair_delta()
+        return PairDelta(begin_rows, spaced_delta) if self.spaced else measure.pair_delta()
 
 
 class Choice:
@@ -419,12 +388,8 @@ class Choice:
         queries, measure = ranking.queries, objective.measure
         grade = objective.prepared(queries).grade
 
-        def sort() -> npt.NDArray[np.int32]:
-            last = np.where(np.isnan(grade), -np.finfo(np.float64).max, grade)
-            return ideal_order(last, queries.offsets)[0]
-
         key = ("ideal order", measure, objective.labels, objective.ignore_zero)
-        self._about = grade, queries.memo(key, sort)
+        self._about = grade, queries.memo(key, lambda: ideal_order(grade, queries.offsets)[0])
         self._rule = CHOICES[construction.documents], int(measure.cutoff or 0), objective.seed
         self._scores, self._hash = ranking.scores, label_hash(objective.labels, queries)
         self._longest, self._measure = queries.longest, measure
@@ -475,13 +440,8 @@ class Extended(RankNetWeightPairs):
     documents : 'static', 'random' or 'all'
         Which documents from below.
 
-    References
-    ----------
-    F. Marcuzzi, C. Lucchese, S. Orlando (2023), "LambdaRank gradients are incoherent", CIKM.
+    References: F. Marcuzzi, C. Lucchese, S. Orlando (2023), "LambdaRank gradients are incoherent", CIKM.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.Extended("all"))
     LambdaRank('ndcg@10', construction=Extended(documents='all'))
     """
@@ -490,6 +450,7 @@ class Extended(RankNetWeightPairs):
 
     name: ClassVar[str] = "extended"
     divisible: ClassVar[bool] = False  # a choice is made of a whole query
+    by_rows = True
 
     def __post_init__(self) -> None:
         if self.documents not in CHOICES:
@@ -508,10 +469,6 @@ class Extended(RankNetWeightPairs):
 
     def ranks(self, measure: Measure) -> int | None:  # noqa: ARG002
         return None
-
-    @property
-    def by_rows(self) -> bool:
-        return True
 
     def raises(self, measure: Measure) -> bool:
         return not _uncut(type(measure))

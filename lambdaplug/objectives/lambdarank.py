@@ -12,8 +12,9 @@ from ..measures import Measure, as_measure
 from ..queries import Array, Labels, Queries, Task, as_labels
 from ..rows import differing, gain_levels
 from ..schedules import Guard, Moment, Number, constant, is_constant
+from ..values import Text, called
 from .base import EMPTY, Into, MeasureObjective, Ranking, Scratch, as_step, require_order
-from .constructions import Construction, RankNetWeightPairs, as_construction
+from .constructions import Construction, as_construction
 from .pairs import ByRows, Debiased, Gains, Work
 from .smoothing import check_noise, noisy_ranking
 
@@ -34,8 +35,7 @@ class LambdaRank(MeasureObjective):
     ----------
     measure : str or Measure
         ``"ndcg@10"``, ``"map"``, ``lp.NDCG(k=10, gain="linear")``, ...
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels.
+    {label_source}
     cost : str or Cost
         ``"ranknet"`` (above), ``lp.RankNet(distance=0.01)`` (each |dM| divided by 0.01 + |o|) or ``lp.Sigmoid(mu)``.
     sigma : float
@@ -66,14 +66,10 @@ class LambdaRank(MeasureObjective):
     seed : int
         Of the draws, which are a function of seed, the query's scores and labels, sample and document.
 
-    References
-    ----------
-    C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS. P. Donmez, K. Svore, C. Burges
-    (2009), "On the local optimality of LambdaRank", SIGIR.
+    References: C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS. P. Donmez, K.
+    Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR.
 
-    Examples
-    --------
-    >>> objective = LambdaRank("map")
+    >>> objective = lp.LambdaRank("map")
     >>> gradient, hessian = objective.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient
     array([ 0.25, -0.25], dtype=float32)
@@ -138,29 +134,26 @@ class LambdaRank(MeasureObjective):
         self._set(neighbours=None if neighbours is None else int(neighbours))
 
     def __repr__(self) -> str:
-        said = [repr(str(self.measure))]
-        said += [f"labels={self.labels!r}"] if self.labels is not None else []
-        said += [f"cost={self.cost!r}"] if self.cost != as_cost("ranknet") else []
-        said += [f"sigma={self.sigma:g}"] if self.sigma != 1.0 else []
-        if self.construction != RankNetWeightPairs():
-            usual_form = self.construction == type(self.construction)()
-            said += [f"construction={self.construction.name if usual_form else self.construction!r}"]
-        said += [f"step={self.step!r}"] if self.step != ("newton" if self.cost.convex else "gradient") else []
-        usual = "std" if self.step == "gradient" else "none"
-        said += [f"normalize={self.normalize!r}"] if self.normalize != usual else []
-        said += ["ignore_zero=True"] if self.ignore_zero else []
-        for name, default in (
-            ("noise", 0.0),
-            ("samples", 1),
-            ("noise_kind", "logistic"),
-            ("neighbours", None),
-            ("seed", 0),
-        ):
-            value = getattr(self, name)
-            said += (
-                [f"{name}={value:g}" if isinstance(value, float) else f"{name}={value!r}"] if value != default else []
-            )
-        return f"LambdaRank({', '.join(said)})"
+        usual_form = self.construction == type(self.construction)()
+        return called(
+            "LambdaRank",
+            repr(str(self.measure)),
+            labels=(self.labels, None),
+            cost=(self.cost, as_cost("ranknet")),
+            sigma=(self.sigma, 1.0),
+            construction=(
+                Text(self.construction.name if usual_form else repr(self.construction)),
+                "ranknet_weight_pairs",
+            ),
+            step=(self.step, "newton" if self.cost.convex else "gradient"),
+            normalize=(self.normalize, "std" if self.step == "gradient" else "none"),
+            ignore_zero=(self.ignore_zero, False),
+            noise=(self.noise, 0.0),
+            samples=(self.samples, 1),
+            noise_kind=(self.noise_kind, "logistic"),
+            neighbours=(self.neighbours, None),
+            seed=(self.seed, 0),
+        )
 
     @property
     def schedules(self) -> tuple[Number | Guard, ...]:

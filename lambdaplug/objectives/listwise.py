@@ -12,8 +12,9 @@ from ..errors import LambdaplugError
 from ..kernels import calibrated_kernel, list_mle_kernel, query_rmse_kernel, softmax_kernel
 from ..queries import Array, Labels, Queries, Task, as_labels
 from ..rows import differing, ideal_order
-from ..schedules import Guard, Moment, Number, OnPlateau, check, constant, is_constant
-from .base import EMPTY, Into, Objective, Ranking, Scratch, require_order
+from ..schedules import Guard, Moment, Number, check_of_iteration, constant, is_constant
+from ..values import called
+from .base import Into, Objective, Ranking, Scratch, require_order
 
 __all__ = ["Calibrated", "ListMLE", "QueryRMSE", "QuerySoftmax"]
 
@@ -22,30 +23,20 @@ class ListObjective(Objective):
     """A loss of the labels and scores of each query, which needs no ranking. NaN in ``labels=``: no part of its list."""
 
     labels: Labels | None
+    cutoff = 1  # the work is that of reading the rows
+    cutoffs: frozenset[int | None] = frozenset()
+    divisible = False
 
-    def _options(self) -> list[str]:
-        """What is said beside the labels, as it is written."""
-        return []
+    def _options(self) -> dict[str, tuple[Any, Any]]:
+        """What is said beside the labels, as ``called`` wants it."""
+        return {}
 
     def __repr__(self) -> str:
-        said = [] if self.labels is None else [f"labels={self.labels!r}"]
-        return f"{type(self).__name__}({', '.join([*self._options(), *said])})"
+        return called(type(self).__name__, **self._options(), labels=(self.labels, None))
 
     @property
     def sources(self) -> tuple[Labels, ...]:
         return () if self.labels is None else (self.labels,)
-
-    @property
-    def cutoff(self) -> int | None:
-        return 1  # the work is that of reading the rows
-
-    @property
-    def cutoffs(self) -> frozenset[int | None]:
-        return frozenset()
-
-    @property
-    def divisible(self) -> bool:
-        return False
 
     def targets(self, queries: Queries) -> Array:
         """What the labels of these rows stand for; made once per data set."""
@@ -60,7 +51,7 @@ class ListObjective(Objective):
     def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
         queries = ranking.queries
         ranking.require_finite(task)
-        weight = EMPTY if queries.document_weight is None else queries.document_weight
+        weight = queries.row_weights
         lists = queries.offsets, task.first, task.last
         self.add(queries, (ranking.scores, self.targets(queries), weight), lists, scratch, into)
 
@@ -75,23 +66,15 @@ class QueryRMSE(ListObjective):
         loss = 1/2 sum_i w_i (s_i - y_i - m)^2,  m = the mean over the query of s - y, weighted by w;
         gradient_i = w_i (s_i - y_i - m),  hessian_i = w_i (the second derivative, w_i (1 - w_i/sum w), from above).
 
-    Parameters
-    ----------
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
-        are no part of their list.
+    {label_source_of_lists}
 
     Notes
     -----
     Document weights are w: a weight of 2 is the document twice.
 
-    References
-    ----------
-    D. Cossock, T. Zhang (2006), "Subset ranking using regression", COLT: why regression ranks.
+    References: D. Cossock, T. Zhang (2006), "Subset ranking using regression", COLT: why regression ranks.
 
-    Examples
-    --------
-    >>> QueryRMSE().gradients(labels=[0, 1], scores=[5.0, 5.0], group=[2])[0]
+    >>> lp.QueryRMSE().gradients(labels=[0, 1], scores=[5.0, 5.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
@@ -113,22 +96,16 @@ class QuerySoftmax(ListObjective):
     target : 'softmax' or 'share'
         'softmax': t as above. 'share': t_i = y_i/sum_j y_j, for labels >= 0, as CatBoost's QuerySoftMax has it; a query
         with no positive label then teaches nothing.
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
-        are no part of their list.
+    {label_source_of_lists}
 
     Notes
     -----
     Document weights are w: they multiply a document's own term.
 
-    References
-    ----------
-    Z. Cao, T. Qin, T.-Y. Liu, M.-F. Tsai, H. Li (2007), "Learning to rank: from pairwise approach to listwise approach",
-    ICML.
+    References: Z. Cao, T. Qin, T.-Y. Liu, M.-F. Tsai, H. Li (2007), "Learning to rank: from pairwise approach to
+    listwise approach", ICML.
 
-    Examples
-    --------
-    >>> QuerySoftmax(target="share").gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
+    >>> lp.QuerySoftmax(target="share").gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
@@ -139,8 +116,9 @@ class QuerySoftmax(ListObjective):
             raise LambdaplugError(f"target: expected 'softmax' or 'share', got {target!r}.")
         self._set(target_kind=target, labels=as_labels(labels))
 
-    def _options(self) -> list[str]:
-        return ["'share'"] if self.target_kind == "share" else []
+    def __repr__(self) -> str:
+        target = ["'share'"] if self.target_kind == "share" else []
+        return called("QuerySoftmax", *target, labels=(self.labels, None))
 
     def targets(self, queries: Queries) -> Array:
         def make() -> Array:
@@ -179,22 +157,16 @@ class ListMLE(ListObjective):
     ----------
     k : int, optional
         Only the first k places of the right order; default all.
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
-        are no part of their list.
+    {label_source_of_lists}
 
     Notes
     -----
     Document weights are w: they multiply a document's own term.
 
-    References
-    ----------
-    F. Xia, T.-Y. Liu, J. Wang, W. Zhang, H. Li (2008), "Listwise approach to learning to rank: theory and algorithm",
-    ICML.
+    References: F. Xia, T.-Y. Liu, J. Wang, W. Zhang, H. Li (2008), "Listwise approach to learning to rank: theory and
+    algorithm", ICML.
 
-    Examples
-    --------
-    >>> ListMLE().gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
+    >>> lp.ListMLE().gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
@@ -205,13 +177,12 @@ class ListMLE(ListObjective):
             k = integer(k, "k", 1, 2**31 - 1, purpose=", or None for the whole list")
         self._set(k=k, labels=as_labels(labels))
 
-    def _options(self) -> list[str]:
-        return [f"k={self.k}"] if self.k is not None else []
+    def _options(self) -> dict[str, tuple[Any, Any]]:
+        return {"k": (self.k, None)}
 
     def add(self, queries: Queries, rows: Any, lists: Any, scratch: Scratch, into: Into) -> None:
         def sort() -> npt.NDArray[np.int32]:
-            labels = queries.labels_of(self.labels)
-            return ideal_order(np.where(np.isnan(labels), -np.finfo(np.float64).max, labels), queries.offsets)[0]
+            return ideal_order(queries.labels_of(self.labels), queries.offsets)[0]
 
         order = queries.memo(("label order", self.labels), sort)
         k = queries.longest if self.k is None else self.k
@@ -245,14 +216,10 @@ class Calibrated(ListObjective):
     -----
     Document weights are w: a weight of 2 is the document twice.
 
-    References
-    ----------
-    A. Bai, R. Jagerman, Z. Qin, L. Yan, P. Kar, B.-R. Lin, X. Wang, M. Bendersky, M. Najork (2023), "Regression
-    compatible listwise objectives for calibrated ranking with binary relevance", CIKM.
+    References: A. Bai, R. Jagerman, Z. Qin, L. Yan, P. Kar, B.-R. Lin, X. Wang, M. Bendersky, M. Najork (2023),
+    "Regression compatible listwise objectives for calibrated ranking with binary relevance", CIKM.
 
-    Examples
-    --------
-    >>> gradient, hessian = Calibrated(weight=0.5).gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
+    >>> gradient, hessian = lp.Calibrated(weight=0.5).gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient
     array([ 0.375, -0.375], dtype=float32)
     """
@@ -261,18 +228,13 @@ class Calibrated(ListObjective):
     max_label: float
 
     def __init__(self, weight: Number = 0.5, *, max_label: float = 1.0, labels: npt.ArrayLike | None = None) -> None:
-        if isinstance(weight, OnPlateau):
-            raise LambdaplugError("weight: lp.on_plateau moves a mixture's weights; use a schedule of the iteration.")
-        weight = check(weight, "weight", "lp.linear(0.1, 0.01)")
+        weight = check_of_iteration(weight, "weight", "lp.linear(0.1, 0.01)")
         if is_constant(weight) and not weight <= 1.0:  # type: ignore[operator]
             raise LambdaplugError(f"weight: expected a number from 0 to 1 or a schedule, got {weight!r}.")
         self._set(weight=weight, max_label=positive(max_label, "max_label"), labels=as_labels(labels))
 
-    def _options(self) -> list[str]:
-        said = []
-        if self.weight != 0.5:
-            said.append(f"weight={self.weight!r}" if callable(self.weight) else f"weight={self.weight:g}")
-        return said + ([f"max_label={self.max_label:g}"] if self.max_label != 1.0 else [])
+    def _options(self) -> dict[str, tuple[Any, Any]]:
+        return {"weight": (self.weight, 0.5), "max_label": (self.max_label, 1.0)}
 
     @property
     def schedules(self) -> tuple[Number | Guard, ...]:

@@ -8,6 +8,7 @@ from ..errors import LambdaplugError
 from ..measures import Measure
 from ..queries import Array, Labels, Queries, Task
 from ..schedules import Guard, Memory, Moment, Number, OnPlateau, check, clip, constant, is_constant
+from ..values import called
 from .base import EMPTY, Into, Objective, Ranking, Scratch, as_step, common_cutoff, require_objective
 from .lambdarank import LambdaRank
 
@@ -32,10 +33,8 @@ class Mixture(Objective):
     guard : Guard, optional
         ``lp.guard("ndcg@3", floor=0.6)`` lowers the weights after the first while that metric is below the floor.
 
-    Examples
-    --------
-    >>> a, b = LambdaRank("ndcg"), LambdaRank("map")
-    >>> Mixture([(0.7, a), (0.3, b)])
+    >>> a, b = lp.LambdaRank("ndcg"), lp.LambdaRank("map")
+    >>> lp.Mixture([(0.7, a), (0.3, b)])
     Mixture([(0.7, LambdaRank('ndcg')), (0.3, LambdaRank('map'))])
     """
 
@@ -71,14 +70,13 @@ class Mixture(Objective):
         self._set(std=normalize == "std", unit=step == "gradient")
 
     def __repr__(self) -> str:
-        said = [f"({weight!r}, {part!r})" for weight, part in self.terms]
-        return f"{type(self).__name__}([{', '.join(said)}]{self._options()})"
+        terms = ", ".join(f"({weight!r}, {part!r})" for weight, part in self.terms)
+        return self._called(f"[{terms}]")
 
-    def _options(self) -> str:
-        text = f", step={self.step!r}" if self.step else ""
-        if self.normalize != ("std" if self.unit else "none"):
-            text += f", normalize={self.normalize!r}"
-        return text + (f", guard={self.guard!r}" if self.guard else "")
+    def _called(self, *first: str) -> str:
+        normalize = self.normalize, "std" if self.unit else "none"
+        name = type(self).__name__
+        return called(name, *first, step=(self.step, None), normalize=normalize, guard=(self.guard, None))
 
     @property
     def parts(self) -> tuple[Objective, ...]:
@@ -184,18 +182,12 @@ class Graded(Mixture):
         Those after the first usually with ``labels=``.
     weights : sequence, optional
         One per tier, numbers that sum to 1 or schedules; default equal ones.
-    step, normalize, guard : optional
-        As for :class:`Mixture`.
+    {mixture_options}
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
-
-    Examples
-    --------
     >>> clicks = [0.2, 0.6, 0.0, 1.0]
-    >>> objective = Graded([LambdaRank("ndcg"), LambdaRank("cndcg", labels=clicks, ignore_zero=True)], weights=[0.8, 0.2])
-    >>> objective
+    >>> second = lp.LambdaRank("cndcg", labels=clicks, ignore_zero=True)
+    >>> lp.Graded([lp.LambdaRank("ndcg"), second], weights=[0.8, 0.2])
     Graded([LambdaRank('ndcg'), LambdaRank('cndcg', labels=<4 values>, ignore_zero=True)], weights=[0.8, 0.2])
     """
 
@@ -226,7 +218,7 @@ class Graded(Mixture):
 
     def __repr__(self) -> str:
         weights, tiers = zip(*self.terms, strict=True)
-        return f"Graded({list(tiers)!r}, weights={list(weights)!r}{self._options()})"
+        return self._called(repr(list(tiers)), f"weights={list(weights)!r}")
 
     def add(self, k: int, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
         part, tier = self.parts[k], self.tier(ranking.queries, k)
@@ -256,16 +248,10 @@ class interpolate(Mixture):  # noqa: N801 -- reads as the function it was in the
         The first and the last.
     weight : float or schedule
         w, such as ``lp.linear(0.0, 0.01)``.
-    step, normalize, guard : optional
-        As for :class:`Mixture`.
+    {mixture_options}
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
-
-    Examples
-    --------
-    >>> interpolate(LambdaRank("ndcg"), LambdaRank("map"), weight=0.25).weights()
+    >>> lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), weight=0.25).weights()
     [0.75, 0.25]
     """
 
@@ -288,7 +274,7 @@ class interpolate(Mixture):  # noqa: N801 -- reads as the function it was in the
         return self.terms[1][0]
 
     def __repr__(self) -> str:
-        return f"interpolate({self.parts[0]!r}, {self.parts[1]!r}, weight={self.weight!r}{self._options()})"
+        return self._called(repr(self.parts[0]), repr(self.parts[1]), f"weight={self.weight!r}")
 
     def idle(self, k: int) -> bool:
         no_weight = is_constant(self.weight) and self.weights()[k] == 0.0

@@ -36,6 +36,7 @@ from ..kernels import (
     stage_by_rank_kernel,
     swap_kernel,
 )
+from ..measures.deltas import frozen
 from ..queries import Array, Task
 from .base import EMPTY, Into, Ranking, Scratch
 
@@ -69,10 +70,10 @@ class Gains(NamedTuple):
 class PairEngine:
     """What both forms share: the swap rows first, and the exact loop for what the fast ones leave."""
 
-    def __init__(self, objective: "LambdaRank", ranking: Ranking, order: Any, tier: Array) -> None:
+    def __init__(self, objective: "LambdaRank", ranking: Ranking, tier: Array) -> None:
         self.objective = objective  # kept alive: the ranking knows engines by their objectives' ids
         queries, self.measure = ranking.queries, objective.measure
-        weight = EMPTY if queries.document_weight is None else queries.document_weight
+        weight = queries.row_weights
         construction = objective.construction
         self.prepared = objective.prepared(queries)
         self.seen = construction.seen(objective, queries, self.prepared)
@@ -81,7 +82,8 @@ class PairEngine:
         chosen = EMPTY if self.choice is None else self.choice.chosen
         self.documents = tuple(Documents(ranking.scores, ranking.placed, self.prepared.grade, weight, tier, chosen))
         self.weighted, self.tiered, self.distanced = weight.size > 0, tier.size > 0, objective.cost.distance > 0.0
-        self.offsets, self.order = queries.offsets, order
+        self.offsets, self.order = queries.offsets, ranking.orders[objective.ranks]
+        self.window = queries.longest if objective.reach is None else objective.reach
         self.swap = swap_kernel(construction.swap_rows(self.measure))
         _, exact, shift = construction.formulas(objective.cost)
         self.delta = construction.pair_delta(self.measure)
@@ -114,22 +116,16 @@ class PairEngine:
         bias: Group | None = None,
     ) -> int:
         """The pairs of WIDE queries; the first query with a sum that is not finite, or -1."""
-        frozen, into = self.frozen(tables), (*sums, counts)
-        query: int = self.measure.run(self.exact(), pull, self.norm, lists, span, tables, frozen, into, bias)
+        still, into = frozen(tables[0], self.delta, self.prepared), (*sums, counts)
+        query: int = self.measure.run(self.exact(), pull, self.norm, lists, span, tables, still, into, bias)
         return query
-
-    def frozen(self, tables: Group) -> Any:
-        """The table ``rows`` once more, not writeable; with the measure's own, if its delta reads that."""
-        rows: Array = tables[0].view()
-        rows.setflags(write=False)
-        return (rows, self.prepared.discount) if self.delta.tabled else rows
 
 
 class ByRows(PairEngine):
     """Measures whose delta has the form (upper, lower, scale), and all pairs."""
 
     def __init__(self, objective: "LambdaRank", ranking: Ranking, tier: Array) -> None:
-        super().__init__(objective, ranking, ranking.orders[objective.ranks], tier)
+        super().__init__(objective, ranking, tier)
         measure, gains = objective.measure, objective.gains(ranking.queries)
         fine, spaced = gains.fine, objective.construction.spaced
         if self.seen is not self.prepared:
@@ -191,19 +187,15 @@ class ByRows(PairEngine):
 
 
 class ByDelta(PairEngine):
-    """Any delta as a function of two ranks, with a floor or a window; ``reach``: the window, None for all pairs."""
+    """Any delta as a function of two ranks, with a floor or a window."""
 
-    def __init__(
-        self, objective: "LambdaRank", ranking: Ranking, order: Any, tier: Array, reach: int | None, counted: bool
-    ) -> None:
-        super().__init__(objective, ranking, order, tier)
-        longest = ranking.queries.longest
-        self.reach = longest if reach is None else reach
+    def __init__(self, objective: "LambdaRank", ranking: Ranking, tier: Array, counted: bool) -> None:
+        super().__init__(objective, ranking, tier)
         fast, _, shift = objective.construction.formulas(objective.cost)
         floored = objective.construction.least > 0.0
         plain = not (self.weighted or self.tiered or self.distanced or floored or self.choice is not None)
         delta = self.delta
-        exact = ranking.exact or reach is not None or counted
+        exact = ranking.exact or objective.reach is not None or counted
         wanted = Wanted(
             sigma=objective.sigma,
             spread=-1.0 if exact else FAST_SPREAD,
@@ -211,9 +203,8 @@ class ByDelta(PairEngine):
             floored=floored,
         )
         self.wanted = tuple(wanted)
-        self.loop: Callable[[], Any] = lambda: by_delta_kernel(
-            delta, fast, shift != 1.0, objective.log, plain, longest > COLUMN_BLOCK
-        )
+        long = ranking.queries.longest > COLUMN_BLOCK
+        self.loop: Callable[[], Any] = lambda: by_delta_kernel(delta, fast, shift != 1.0, objective.log, plain, long)
 
     def __call__(self, task: Task, scratch: Scratch, into: Into, counts: npt.NDArray[np.int64] = NO_COUNTS) -> int:
         """The first query with a sum that is not finite, or -1."""
@@ -223,9 +214,10 @@ class ByDelta(PairEngine):
         pull, sums = (*self.pull, coefficient), (gradient, hessian)
         query = -1
         if found & BY_RANK:
-            query = self.measure.run(self.loop(), pull, self.norm, lists, tables, self.frozen(tables), sums)
+            still = frozen(tables[0], self.delta, self.prepared)
+            query = self.measure.run(self.loop(), pull, self.norm, lists, tables, still, sums)
         if found & WIDE and query < 0:
-            query = self.finish(pull, lists, (0, len(gradient), self.reach), tables, sums, counts)
+            query = self.finish(pull, lists, (0, len(gradient), self.window), tables, sums, counts)
         return query
 
 
@@ -233,8 +225,7 @@ class Debiased(PairEngine):
     """Pairs with the factors of the ranking's ``bias``: any delta, one by one in float64."""
 
     def __init__(self, objective: "LambdaRank", ranking: Ranking, tier: Array) -> None:
-        super().__init__(objective, ranking, ranking.orders[objective.ranks], tier)
-        self.window = ranking.queries.longest if objective.reach is None else objective.reach
+        super().__init__(objective, ranking, tier)
         self.wanted = tuple(
             Wanted(sigma=objective.sigma, spread=-1.0, floored=objective.construction.least > 0.0, weighed=True)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from ..kernels import NOISE, move_kernel, rank_kernel, sign_kernel, value_kernel
 from ..measures import Measure, as_measure
 from ..queries import Array, Task, as_labels
 from ..schedules import Moment
+from ..values import called
 from .base import Into, Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
 from .smoothing import label_hash
 
@@ -70,15 +71,12 @@ class _Numerical(ValueObjective):
         self._set(measure=as_measure(measure), labels=as_labels(labels), c=c, normalize=normalize)
         self._set(std=normalize == "std", unit=True)
 
-    def _said(self) -> list[str]:
-        said = [repr(str(self.measure))]
-        said += [f"labels={self.labels!r}"] if self.labels is not None else []
-        said += [f"c={self.c:g}"] if self.c != DISTANCE else []
-        return said
+    def _options(self) -> dict[str, tuple[Any, Any]]:
+        return {"labels": (self.labels, None), "c": (self.c, DISTANCE)}
 
     def __repr__(self) -> str:
-        said = self._said() + (["normalize='none'"] if not self.std else [])
-        return f"{type(self).__name__}({', '.join(said)})"
+        options = {**self._options(), "normalize": (self.normalize, "std")}
+        return called(type(self).__name__, repr(str(self.measure)), **options)
 
     def _refuse(self, query: int) -> NoReturn:
         raise LambdaplugError(f"{self!r}: the measure of query {query} is not finite for some order of its documents.")
@@ -111,23 +109,19 @@ class SPSA(_Numerical):
         than 2 c never change places, and so never show what that would be worth.
     seed : int
         Any integer >= 0.
-    normalize : str, optional
-        ``"std"`` (default) divides each query's gradients by their standard deviation, ``"none"`` does not.
+    {normalize_std}
+    References: Y. Yue, C. Burges (2007), "On using simultaneous perturbation stochastic approximation for IR measures,
+    and the empirical optimality of LambdaRank", NIPS Machine Learning for Web Search Workshop.
 
-    References
-    ----------
-    Y. Yue, C. Burges (2007), "On using simultaneous perturbation stochastic approximation for IR measures, and the empirical
-    optimality of LambdaRank", NIPS Machine Learning for Web Search Workshop.
-
-    Examples
-    --------
-    >>> SPSA("err@10", evaluations=8)
+    >>> lp.SPSA("err@10", evaluations=8)
     SPSA('err@10', evaluations=8)
     """
 
     evaluations: int
     c_decay: float
     seed: int
+    cutoff = 1  # the work is that of sorting
+    cutoffs: frozenset[int | None] = frozenset([None])
 
     def __init__(
         self,
@@ -149,19 +143,9 @@ class SPSA(_Numerical):
     def resolved(self, moment: Moment) -> SPSA:
         return self._with(c=self.c / (moment.iteration + 1) ** self.c_decay, c_decay=0.0, counted=False)
 
-    def _said(self) -> list[str]:
-        said = super()._said()
-        said[1:1] = [f"evaluations={self.evaluations}"] if self.evaluations != 2 else []
-        said += [f"c_decay={self.c_decay:g}"] if self.c_decay != 0.101 else []
-        return said + ([f"seed={self.seed}"] if self.seed else [])
-
-    @property
-    def cutoff(self) -> int | None:
-        return 1  # the work is that of sorting
-
-    @property
-    def cutoffs(self) -> frozenset[int | None]:
-        return frozenset([None])
+    def _options(self) -> dict[str, tuple[Any, Any]]:
+        last = {"c_decay": (self.c_decay, 0.101), "seed": (self.seed, 0)}
+        return {"evaluations": (self.evaluations, 2), **super()._options(), **last}
 
     def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
         coefficient, gradient, hessian = into
@@ -211,23 +195,18 @@ class FDSA(_Numerical):
     ----------
     measure : str or Measure
         What to train for.
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels.
+    {label_source}
     c : float
         How far each score is moved, in units of the scores; it does not fall with the iterations.
-    normalize : str, optional
-        ``"std"`` (default) divides each query's gradients by their standard deviation, ``"none"`` does not.
+    {normalize_std}
+    References: J. Kiefer, J. Wolfowitz (1952), "Stochastic estimation of the maximum of a regression function", Annals
+    of Mathematical Statistics 23(3).
 
-    References
-    ----------
-    J. Kiefer, J. Wolfowitz (1952), "Stochastic estimation of the maximum of a regression function", Annals of Mathematical
-    Statistics 23(3).
-
-    Examples
-    --------
-    >>> FDSA("ndcg", c=0.5, normalize="none").gradients(labels=[0, 1], scores=[0.2, 0.0], group=[2])[0].round(3)
+    >>> lp.FDSA("ndcg", c=0.5, normalize="none").gradients(labels=[0, 1], scores=[0.2, 0.0], group=[2])[0].round(3)
     array([ 0.369, -0.369], dtype=float32)
     """
+
+    cutoff: int | None = None
 
     def __init__(
         self,
@@ -238,10 +217,6 @@ class FDSA(_Numerical):
         normalize: str | None = None,
     ) -> None:
         super().__init__(measure, labels, c, normalize)
-
-    @property
-    def cutoff(self) -> int | None:
-        return None
 
     def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
         coefficient, gradient, hessian = into

@@ -13,9 +13,10 @@ from ..costs import as_cost
 from ..errors import LambdaplugError
 from ..kernels import FLOAT64_ROWS, MARK_ROWS, Given, given_delta_kernel, given_force_kernel, swap_kernel
 from ..measures import Measure, Prepared, as_measure
+from ..measures.deltas import frozen
 from ..queries import Array, Queries, Task, vector
-from ..values import Value
-from .base import EMPTY, Into, Objective, Ranking, Scratch
+from ..values import Value, called
+from .base import Into, Objective, Ranking, Scratch
 
 __all__ = ["Preferences", "RowPairs"]
 
@@ -155,14 +156,10 @@ class Preferences(Objective):
     objective is refused there; a worker's function (Ray, Spark) can build it from the pairs of its own rows. Query weights
     multiply a query's forces, document weights both a pair's. The labels of the data set are read with a measure only.
 
-    References
-    ----------
-    C. Burges et al. (2005), "Learning to rank using gradient descent", ICML. T. Joachims (2002), "Optimizing search engines
-    using clickthrough data", KDD: a clicked result is better than those skipped above it.
+    References: C. Burges et al. (2005), "Learning to rank using gradient descent", ICML. T. Joachims (2002),
+    "Optimizing search engines using clickthrough data", KDD: a clicked result is better than those skipped above it.
 
-    Examples
-    --------
-    >>> objective = Preferences([[2, 0], [2, 1], [0, 1]])
+    >>> objective = lp.Preferences([[2, 0], [2, 1], [0, 1]])
     >>> objective
     Preferences(<3 pairs>)
     >>> objective.gradients(labels=[0, 0, 0], scores=[0.0, 0.0, 0.0], group=[3])[0].round(4)
@@ -172,6 +169,8 @@ class Preferences(Objective):
     pairs: RowPairs
     measure: Measure | None
     sigma: float
+    cutoff = 1  # for the balance of work: each pair once
+    divisible = False
 
     def __init__(
         self,
@@ -185,23 +184,14 @@ class Preferences(Objective):
         self._set(pairs=RowPairs(pairs, weight), measure=kind, sigma=positive(sigma, "sigma"))
 
     def __repr__(self) -> str:
-        said = [repr(self.pairs)]
-        said += [f"weight=<{len(self.pairs)} values>"] if self.pairs.weight is not None else []
-        said += [f"measure={str(self.measure)!r}"] if self.measure is not None else []
-        said += [f"sigma={self.sigma:g}"] if self.sigma != 1.0 else []
-        return f"Preferences({', '.join(said)})"
-
-    @property
-    def cutoff(self) -> int:
-        return 1  # for the balance of work: each pair once
+        first = [repr(self.pairs)]
+        first += [f"weight=<{len(self.pairs)} values>"] if self.pairs.weight is not None else []
+        measure = None if self.measure is None else str(self.measure)
+        return called("Preferences", *first, measure=(measure, None), sigma=(self.sigma, 1.0))
 
     @property
     def cutoffs(self) -> frozenset[int | None]:
         return frozenset([1 if self.measure is None else self.measure.cutoff])  # ranking checks the scores, too
-
-    @property
-    def divisible(self) -> bool:
-        return False
 
     @property
     def target(self) -> Measure | None:
@@ -244,7 +234,7 @@ class Preferences(Objective):
         given, sizes = self.given(queries)
         if self.measure is not None:
             sizes = self._weighed(ranking, task, scratch, given, sizes)
-        weight = EMPTY if queries.document_weight is None else queries.document_weight
+        weight = queries.row_weights
         coefficient, *sums = into
         cost = as_cost("ranknet")
         numbers, span = (self.sigma, cost.shift, coefficient), (task.first, task.last, queries.offsets[task.first])
@@ -259,12 +249,9 @@ class Preferences(Objective):
         marks = scratch.array("marks", MARK_ROWS, task.last - task.first, np.int64)
         lists = queries.offsets, task.first, task.last, ranking.orders[measure.cutoff]
         measure.run(swap_kernel(measure.swap_rows()), tuple(prepared), lists, rows, marks)
-        frozen = rows.view()
-        frozen.setflags(write=False)
         sizes: Array = scratch.array("pair sizes", 1, len(weight))[0]
         ranks = scratch.array("ranks", 1, queries.longest, np.int32)[0]
         pair = measure.pair_delta()
-        about, still = (prepared.grade, prepared.norm), (frozen, prepared.discount) if pair.tabled else frozen
-        tables = rows, still, marks
+        about, tables = (prepared.grade, prepared.norm), (rows, frozen(rows, pair, prepared), marks)
         measure.run(given_delta_kernel(pair), tuple(given), weight, about, lists, tables, ranks, sizes)
         return sizes

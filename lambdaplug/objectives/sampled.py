@@ -29,7 +29,8 @@ from ..kernels import (
 from ..measures import ERR, MAP, MRR, Measure, as_measure, registered
 from ..measures.discounted import Discounted
 from ..queries import Task, as_labels
-from ..schedules import Guard, Moment, Number, OnPlateau, check, constant, is_constant
+from ..schedules import Guard, Moment, Number, check_of_iteration, constant, is_constant
+from ..values import called
 from .base import Into, Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
 from .smoothing import label_hash, noisy_order
 
@@ -76,15 +77,15 @@ class Sampled(ValueObjective):
         _, normalize = as_step("gradient" if hessian == "constant" else "newton", normalize, None)
         self._set(hessian=hessian, normalize=normalize, std=normalize == "std", unit=hessian == "constant")
 
-    def _called(self, *own: tuple[str, Number, Number]) -> str:
-        """As it would be made: what is not as usual. ``own`` are (name, value, usual value)."""
-        said = [repr(str(self.measure))]
-        for name, value, usual in (*own, ("seed", self.seed, 0)):
-            said += [f"{name}={value!r}" if callable(value) else f"{name}={value:g}"] if value != usual else []
-        said += [f"hessian={self.hessian!r}"] if self.hessian != self.usual else []
-        said += [f"normalize={self.normalize!r}"] if self.normalize != ("std" if self.unit else "none") else []
-        said += [f"labels={self.labels!r}"] if self.labels is not None else []
-        return f"{type(self).__name__}({', '.join(said)})"
+    def _called(self, **own: tuple[Number, Number]) -> str:
+        """As it would be made; ``own`` are its numbers before the seed."""
+        usual = "std" if self.unit else "none"
+        shape = {
+            "hessian": (self.hessian, self.usual),
+            "normalize": (self.normalize, usual),
+            "labels": (self.labels, None),
+        }
+        return called(type(self).__name__, repr(str(self.measure)), **own, seed=(self.seed, 0), **shape)
 
 
 class PLRank(Sampled):
@@ -108,35 +109,28 @@ class PLRank(Sampled):
     samples : int
         Rankings drawn per query and round. Eight are drawn at a time, side by side: fewer cost as much. Eight take about
         2.5 times as long as whole-list NDCG's LambdaRank on lists of 120, and on longer lists less than it.
-    seed : int
-        Of the draws.
+    {draws_seed}
     hessian : 'second' or 'constant'
         'second': the absolute value of the estimated second derivative, for the mean of a measure is not convex.
         'constant': 1, and then each query's gradients are divided by their standard deviation unless ``normalize`` says
         otherwise.
-    normalize : 'std', 'none' or None
-        'std' divides each query's gradients (and hessians) by the standard deviation of its gradients.
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels.
+    {normalize_both} {label_source}
 
     Notes
     -----
-    Weights are one per query: a query's value has no parts that documents' weights could belong to.
+    {weights_of_queries}
+    References: H. Oosterhuis (2022), "Learning-to-rank at the speed of sampling: Plackett-Luce gradient estimation with
+    minimal computational complexity" (PL-Rank-3), SIGIR.
 
-    References
-    ----------
-    H. Oosterhuis (2022), "Learning-to-rank at the speed of sampling: Plackett-Luce gradient estimation with minimal
-    computational complexity" (PL-Rank-3), SIGIR.
-
-    Examples
-    --------
-    >>> objective = PLRank("dcg", samples=4000)
+    >>> objective = lp.PLRank("dcg", samples=4000)
     >>> gradient, hessian = objective.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> bool(abs(gradient[0] - 0.25 * (1 - 1 / np.log2(3))) < 0.01)  # half of the rankings have each order
     True
     """
 
     usual = "second"
+    cutoff = 1  # the work is that of sorting
+    cutoffs: frozenset[int | None] = frozenset()
 
     def __init__(
         self,
@@ -153,15 +147,7 @@ class PLRank(Sampled):
         self._begin(kind, labels, samples, seed)
 
     def __repr__(self) -> str:
-        return self._called(("samples", self.samples, LANES))
-
-    @property
-    def cutoff(self) -> int | None:
-        return 1  # the work is that of sorting
-
-    @property
-    def cutoffs(self) -> frozenset[int | None]:
-        return frozenset()
+        return self._called(samples=(self.samples, LANES))
 
     def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
         coefficient, gradient, hessian = into
@@ -225,28 +211,20 @@ class StochasticRank(Sampled):
     mu : float or schedule
         Documents are ranked as if they scored sigma * mu * label less, so that the mean does not gain where scores are
         merely equal (the paper's consistent smoothing).
-    seed : int
-        Of the draws.
+    {draws_seed}
     hessian : 'gauss_newton' or 'constant'
         'gauss_newton': the sum of |terms| times phi's peak, which is positive and keeps a Newton step within
         sqrt(2 pi) sigma. 'constant': 1, and then each query's gradients are divided by their standard deviation unless
         ``normalize`` says otherwise.
-    normalize : 'std', 'none' or None
-        'std' divides each query's gradients (and hessians) by the standard deviation of its gradients.
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels.
+    {normalize_both} {label_source}
 
     Notes
     -----
-    Weights are one per query: a query's value has no parts that documents' weights could belong to.
+    {weights_of_queries}
+    References: A. Ustimenko, L. Prokhorenkova (2020), "StochasticRank: global optimization of scale-free discrete
+    functions", ICML.
 
-    References
-    ----------
-    A. Ustimenko, L. Prokhorenkova (2020), "StochasticRank: global optimization of scale-free discrete functions", ICML.
-
-    Examples
-    --------
-    >>> gradient, hessian = StochasticRank("ndcg").gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
+    >>> gradient, hessian = lp.StochasticRank("ndcg").gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient.round(4)  # of two documents the rest is known: (1 - 1/log2(3)) times the density at 0 of N(0, 2)
     array([ 0.1041, -0.1041], dtype=float32)
     """
@@ -269,19 +247,17 @@ class StochasticRank(Sampled):
     ) -> None:
         kind = admitted(measure, "StochasticRank", tuple(CHAINS))
         self._shape(hessian, normalize)
-        for name, number in (("sigma", sigma), ("mu", mu)):
-            if isinstance(number, OnPlateau):
-                raise LambdaplugError(
-                    f"{name}: lp.on_plateau moves a mixture's weights; use a schedule of the iteration."
-                )
-        sigma, mu = check(sigma, "sigma", "lp.cosine(1.0, 0.1, 200)"), check(mu, "mu", "lp.cosine(1.0, 0.1, 200)")
+        sigma, mu = (
+            check_of_iteration(number, name, "lp.cosine(1.0, 0.1, 200)")
+            for number, name in ((sigma, "sigma"), (mu, "mu"))
+        )
         if sigma == 0.0:
             raise LambdaplugError("sigma: expected a positive number or a schedule, got 0.")
         self._set(sigma=sigma, mu=mu)
         self._begin(kind, labels, samples, seed)
 
     def __repr__(self) -> str:
-        return self._called(("sigma", self.sigma, 1.0), ("samples", self.samples, 1), ("mu", self.mu, 0.0))
+        return self._called(sigma=(self.sigma, 1.0), samples=(self.samples, 1), mu=(self.mu, 0.0))
 
     @property
     def cutoff(self) -> int | None:

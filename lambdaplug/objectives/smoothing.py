@@ -25,7 +25,7 @@ from ..checking import integer
 from ..errors import LambdaplugError
 from ..kernels import label_hash_kernel, noise_kernel
 from ..queries import COUNTED, Array, Labels, Queries, Task
-from ..schedules import Number, OnPlateau, check
+from ..schedules import Number, check_of_iteration
 from .base import Ranking, Scratch
 
 if TYPE_CHECKING:
@@ -36,15 +36,14 @@ __all__ = ["check_noise", "label_hash", "noisy_order", "noisy_ranking"]
 
 def check_noise(noise: object, samples: object, kind: object, neighbours: object, seed: object) -> Number:
     """The noise, if all of these make sense."""
-    if isinstance(noise, OnPlateau):
-        raise LambdaplugError("noise: lp.on_plateau moves a mixture's weights; use a schedule of the iteration.")
+    noise = check_of_iteration(noise, "noise", "lp.cosine(1.0, 0.1, 200)")
     integer(samples, "samples")
     integer(seed, "seed", 0, 2**63 - 1)
     if neighbours is not None:
         integer(neighbours, "neighbours", purpose=", or None for all pairs")
     if kind not in ("logistic", "normal"):
         raise LambdaplugError(f"noise_kind: expected 'logistic' or 'normal', got {kind!r}.")
-    return check(noise, "noise", "lp.cosine(1.0, 0.1, 200)")
+    return noise
 
 
 def noisy_order(

@@ -20,7 +20,7 @@ from ..queries import Array, Column, Labels, Queries, Task, vector
 from ..rows import row_order
 from ..schedules import Moment
 from ..tables import Report
-from ..values import Value
+from ..values import Text, Value, called
 from .base import EMPTY, Into, Objective, Ranking, Scratch, Wanted, require_objective
 from .lambdarank import LambdaRank
 
@@ -309,19 +309,15 @@ class Unbiased(Objective):
     ``gradients`` learns nothing: it returns those of a first round. On a cluster the sums are those over all workers, and
     ``position`` is ``"rows"`` or a Dask column, laid out with the rows by ``lp.dask.partition_by_query``.
 
-    References
-    ----------
-    Z. Hu, Y. Wang, Q. Peng, H. Li (2019), "Unbiased LambdaMART: an unbiased pairwise learning-to-rank algorithm", WWW.
-    T. Joachims, A. Swaminathan, T. Schnabel (2017), "Unbiased learning-to-rank with biased feedback", WSDM. On a real
-    engine's logs such corrections improved the prediction of clicks more surely than rankings: P. Hager et al. (2024),
-    "Unbiased learning to rank meets reality: lessons from Baidu's large-scale search dataset", SIGIR.
+    References: Z. Hu, Y. Wang, Q. Peng, H. Li (2019), "Unbiased LambdaMART: an unbiased pairwise learning-to-rank
+    algorithm", WWW. T. Joachims, A. Swaminathan, T. Schnabel (2017), "Unbiased learning-to-rank with biased feedback",
+    WSDM. On a real engine's logs such corrections improved the prediction of clicks more surely than rankings: P. Hager
+    et al. (2024), "Unbiased learning to rank meets reality: lessons from Baidu's large-scale search dataset", SIGIR.
 
-    Examples
-    --------
-    >>> objective = Unbiased(LambdaRank("ndcg@10"), position="rows")
+    >>> objective = lp.Unbiased(lp.LambdaRank("ndcg@10"), position="rows")
     >>> objective
     Unbiased(LambdaRank('ndcg@10'), position='rows')
-    >>> weighed = Unbiased(LambdaRank("map"), position=[0, 1], propensities=[1.0, 0.5])
+    >>> weighed = lp.Unbiased(lp.LambdaRank("map"), position=[0, 1], propensities=[1.0, 0.5])
     >>> weighed.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
@@ -386,22 +382,21 @@ class Unbiased(Objective):
         self._set(counted=not known)
 
     def __repr__(self) -> str:
-        said = [repr(self.objective)]
-        said += [f"position={self.position!r}"] if self.position is not None else []
-        said += [f"method={self.method!r}"] if self.method != "additive" else []
-        for name, usual in (
-            ("regularization", USUAL_REGULARIZATION[self.method]),
-            ("rate", None),
-            ("clip", 20.0),
-        ):
-            value = getattr(self, name)
-            said += [f"{name}={value:g}"] if value != usual else []
-        if self.propensities is not None:
-            values = self.propensities if callable(self.propensities) else f"<{len(self.propensities)} values>"
-            said.append(f"propensities={values}")
-        said += ["normalize=True"] if self.normalize else []
-        said += [f"start={self.start!r}"] if self.start is not None else []
-        return f"Unbiased({', '.join(said)})"
+        propensities = self.propensities
+        if propensities is not None:
+            known = repr(propensities) if callable(propensities) else f"<{len(propensities)} values>"
+        return called(
+            "Unbiased",
+            repr(self.objective),
+            position=(self.position, None),
+            method=(self.method, "additive"),
+            regularization=(self.regularization, USUAL_REGULARIZATION[self.method]),
+            rate=(self.rate, None),
+            clip=(self.clip, 20.0),
+            propensities=(None if propensities is None else Text(known), None),
+            normalize=(self.normalize, False),
+            start=(self.start, None),
+        )
 
     @property
     def parts(self) -> tuple[Objective, ...]:
