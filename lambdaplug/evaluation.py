@@ -385,9 +385,10 @@ def metric(
     -----
     XGBoost guesses a metric's direction from its name, so lambdaplug tells its ``EarlyStopping`` where that was told no
     ``maximize=``, also inside a callback of yours and where a function of yours reports the value under another name. Where
-    it cannot know whether higher is better (the value was changed), or cannot reach the ``EarlyStopping`` (a closure holds it,
-    or the metric is called in another thread), it warns. What reaches ``EarlyStopping`` without ``lp.metric``, as from
-    ``lp.evaluate``, needs ``maximize=True``.
+    it cannot know whether higher is better (the value was changed), it warns. An ``EarlyStopping`` out of its reach (a
+    closure holds it, or the metric is called in another thread) is refused before it has judged a round, if it minimises one
+    of these metrics: pass it ``maximize=True``. What reaches ``EarlyStopping`` without ``lp.metric``, as from
+    ``lp.evaluate``, needs ``maximize=True`` too.
 
     Examples
     --------

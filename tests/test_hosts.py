@@ -1103,43 +1103,134 @@ def test_early_stopping_that_a_callback_holds_by_name_maximises(data, other):
     assert_stopped_at_the_top(booster.best_iteration, curves["mrr"])
 
 
-@pytest.mark.parametrize("metric", [lp.metric("mrr"), in_a_thread], ids=["plain", "in a thread"])
-@pytest.mark.parametrize("asked", [None, True, "loss"])
-def test_early_stopping_out_of_reach_is_warned_of_if_it_minimises(metric, asked, data, other, recwarn):
-    # A function hides the EarlyStopping, and a thread hides all callbacks.
-    def both(scores, made):
-        ((name, value),) = metric(scores, made)
-        return [("loss", 1 - value), (name, value)]
+def hidden(**chosen):
+    """Callbacks with an early stopping that only a function's closure holds."""
+    ask = xgb.callback.EarlyStopping(**{"rounds": STOP, **chosen}).after_iteration
+    return [Holding(lambda *round_: ask(*round_))]
 
-    chosen = {"metric_name": "loss"} if asked == "loss" else {"metric_name": "mrr", "maximize": asked}
-    ask = xgb.callback.EarlyStopping(rounds=STOP, **chosen).after_iteration
+
+def out_of_reach(metric, data, other, objective=None, rounds=MOST, **options):
     valid = XGBoost.data(other)
-    xgb.train(
-        XGBOOST,
-        XGBoost.data(data),
-        MOST,
-        obj=lp.LambdaRank("ndcg@10"),
-        evals=[(valid, "valid"), (valid, "again")],
-        custom_metric=both,
-        callbacks=[Holding(lambda *round_: ask(*round_))],
-        verbose_eval=False,
-    )
-    said = [str(one.message) for one in recwarn if issubclass(one.category, lp.LambdaplugWarning)]
-    assert len(said) == (asked is None)
-    assert all(re.search(r"does not maximise 'mrr'.*maximize=True", one) for one in said)
+    evals, log = [(XGBoost.data(data), "train"), (valid, "valid")], {}
+    objective = objective or lp.LambdaRank("ndcg@10")
+    plain = {"obj": objective} if not isinstance(objective, str) else {}
+    parameters = XGBOOST if plain else {**XGBOOST, "objective": objective}
+    options = {"evals": evals, "custom_metric": metric, "verbose_eval": False, "evals_result": log, **options}
+    return xgb.train(parameters, XGBoost.data(data), rounds, **plain, **options), log
 
 
-def test_evaluating_without_early_stopping_is_not_warned_of(data, other, recwarn):
+MINIMISED = r"early stopping minimises '(mrr|quality)'.*begin with auc, pre, map, ndcg.*maximize=True"
+OUT_OF_REACH = pytest.mark.parametrize("metric", [lp.metric("mrr"), in_a_thread], ids=["plain", "in a thread"])
+
+
+@OUT_OF_REACH
+@pytest.mark.parametrize("objective", [None, "rank:ndcg"])
+@pytest.mark.parametrize(
+    "chosen", [{}, {"rounds": 1}, {"min_delta": 0.01}, {"metric_name": "mrr", "data_name": "train"}]
+)
+def test_early_stopping_out_of_reach_is_refused_if_it_minimises(metric, objective, chosen, data, other):
+    # A function hides the EarlyStopping, and a thread hides all callbacks. Refused before it has judged anything.
+    rounds = []
+    counting = Holding(lambda model, epoch, log: rounds.append(epoch))  # noqa: ARG005
+    with pytest.raises(lp.LambdaplugError, match=MINIMISED):
+        out_of_reach(metric, data, other, objective, callbacks=[*hidden(**chosen), counting])
+    assert rounds == [0]
+    with pytest.raises(lp.LambdaplugError, match=MINIMISED):  # and once more, while the first one is alive
+        out_of_reach(metric, data, other, objective, callbacks=hidden(**chosen))
+
+
+def test_early_stopping_beside_a_metric_in_a_thread_is_refused_and_cured(data, other):
+    with pytest.raises(lp.LambdaplugError, match=MINIMISED):
+        out_of_reach(in_a_thread, data, other, early_stopping_rounds=STOP)
+    booster, log = out_of_reach(in_a_thread, data, other, early_stopping_rounds=STOP, maximize=True)
+    assert_stopped_at_the_top(booster.best_iteration, log["valid"]["mrr"])
+
+
+@OUT_OF_REACH
+@pytest.mark.parametrize("chosen", [{"maximize": True}, {"metric_name": "loss"}, {"metric_name": "map"}])
+def test_early_stopping_out_of_reach_that_is_right_goes_on(metric, chosen, data, other, recwarn):
+    def several(scores, made):
+        ((name, value),) = metric(scores, made)
+        return [("loss", 1 - value), *lp.metric("map")(scores, made), (name, value)]
+
+    booster, log = out_of_reach(several, data, other, callbacks=hidden(**chosen))
+    name = chosen.get("metric_name", "mrr")
+    curve = np.array(log["valid"][name])
+    assert_stopped_at_the_top(booster.best_iteration, -curve if name == "loss" else curve)
+    assert not [str(one.message) for one in recwarn if issubclass(one.category, lp.LambdaplugWarning)]
+
+
+@pytest.mark.parametrize("name", ["map", "ndcg@10"])
+def test_names_that_xgboost_maximises_are_not_refused_out_of_reach(name, data, other):
+    booster, log = out_of_reach(lp.metric(name), data, other, callbacks=hidden())
+    assert_stopped_at_the_top(booster.best_iteration, log["valid"][name])
+
+
+def test_early_stopping_out_of_reach_is_refused_under_another_name(data, other):
+    with pytest.raises(lp.LambdaplugError, match=MINIMISED):
+        out_of_reach(quality, data, other, callbacks=hidden())
+    renamed = lambda scores, made: ("map_of_mine", quality(scores, made)[1])  # noqa: E731
+    booster, log = out_of_reach(renamed, data, other, callbacks=hidden())
+    assert_stopped_at_the_top(booster.best_iteration, log["valid"]["map_of_mine"])
+
+
+@OUT_OF_REACH
+@pytest.mark.parametrize("renamed", [False, True])
+def test_early_stopping_out_of_reach_in_cross_validation(metric, renamed, data):
+    def measured(scores, made):
+        ((name, value),) = metric(scores, made)
+        return "quality" if renamed else name, value
+
+    options = {"obj": lp.LambdaRank("ndcg@10"), "custom_metric": measured, "nfold": 3, "as_pandas": False}
+    made = XGBoost.data(data)
+    with pytest.raises(lp.LambdaplugError, match=MINIMISED):
+        xgb.cv(XGBoost.parameters, made, MOST, callbacks=hidden(), **options)
+    curves = xgb.cv(XGBoost.parameters, made, MOST, callbacks=hidden(maximize=True), **options)
+    curve = curves["test-quality-mean" if renamed else "test-mrr-mean"]
+    assert len(curve) - 1 == int(np.argmax(curve)) > 0
+
+
+@pytest.mark.parametrize("maximize", [None, True])
+def test_early_stopping_in_a_loop_of_ones_own_is_refused_if_it_minimises(maximize, data, other):
+    train, valid, log = XGBoost.data(data), XGBoost.data(other), {"valid": {"mrr": []}}
+    booster, stopping = xgb.Booster(XGBOOST, [train, valid]), xgb.callback.EarlyStopping(rounds=STOP, maximize=maximize)
+
+    def loop():
+        for iteration in range(MOST):
+            booster.update(train, iteration, fobj=lp.LambdaRank("ndcg@10"))
+            log["valid"]["mrr"].append(dict(lp.metric("mrr")(booster.predict(valid), valid))["mrr"])
+            if stopping.after_iteration(booster, iteration, log):
+                return
+
+    if maximize:
+        loop()
+        assert_stopped_at_the_top(int(booster.attr("best_iteration")), log["valid"]["mrr"])
+        return
+    for _ in range(2):  # it stays refused
+        with pytest.raises(lp.LambdaplugError, match=MINIMISED):
+            loop()
+    assert len(log["valid"]["mrr"]) == 1
+    stopping.maximize = True
+    loop()
+    assert len(log["valid"]["mrr"]) > STOP + 1
+
+
+def test_evaluating_without_early_stopping_is_not_refused(data, other, recwarn):
     metric, objective = lp.metric("mrr"), lp.LambdaRank("ndcg@10")
     train, valid, again = XGBoost.data(data), XGBoost.data(other), XGBoost.data(other)
     booster = xgb.Booster(XGBOOST, [train, valid])
+    best = 0.0
     for iteration in range(8):
         booster.update(train, iteration, fobj=objective)
         booster.eval_set([(train, "train"), (valid, "valid")], iteration, metric)
-        metric(booster.predict(valid), valid)
-    # A training that watches the same values, rightly, while the ones from above are still there.
-    options = {"evals": [(train, "train"), (again, "again")], "verbose_eval": False, "early_stopping_rounds": STOP}
-    xgb.train(XGBOOST, train, 8, obj=objective, custom_metric=metric, **options)
+        value = dict(metric(booster.predict(valid), valid))["mrr"]
+        if value > best:  # a note of one's own
+            best = value
+            booster.set_attr(best_score=value, best_iteration=iteration)
+    # A training that watches the same values, rightly, while the ones from above are still there; and one that goes on.
+    options = {"evals": [(train, "train"), (again, "again")], "verbose_eval": False, "custom_metric": metric}
+    stopped = xgb.train(XGBOOST, train, 8, obj=objective, early_stopping_rounds=STOP, **options)
+    xgb.train(XGBOOST, train, 3, obj=objective, xgb_model=stopped, **options)
     assert not [str(one.message) for one in recwarn if issubclass(one.category, lp.LambdaplugWarning)]
 
 
