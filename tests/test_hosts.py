@@ -256,7 +256,7 @@ def test_training_uses_the_gradients_of_the_pure_function(host, weighted, data):
     objective = lp.LambdaRank("ndcg@10")
 
     def by_hand(scores, _):
-        return objective.gradients(scores, data.y, data.group, each)
+        return objective.gradients(data.y, scores, data.group, each)
 
     trees = [host.trees(host.train(function, host.data(data, weight))) for function in (objective, by_hand)]
     assert trees[0] == trees[1]
@@ -465,7 +465,7 @@ def test_data_sets_give_the_gradients_of_their_arrays(host, name, weight, data):
         return
     found = objective(scores, host.built(data, stored))
     assert [array.dtype for array in found] == [np.float32] * 2
-    assert_same_arrays(found, objective.gradients(scores, data.y, data.group, given))
+    assert_same_arrays(found, objective.gradients(data.y, scores, data.group, given))
 
 
 def test_all_folds_read_lightgbms_weights_alike(data):
@@ -486,11 +486,11 @@ def test_all_folds_read_lightgbms_weights_alike(data):
     assert [odd in rows for rows in seen] in ([True, False], [False, True])
     for rows, found in seen.items():
         part = data.part(list(rows))
-        assert_same_arrays(found, objective.gradients(np.zeros(part.rows), part.y, part.group, weights[list(rows)]))
+        assert_same_arrays(found, objective.gradients(part.y, np.zeros(part.rows), part.group, weights[list(rows)]))
     inner = LightGBM.data(data, weights).subset(np.arange(data.rows)).construct()
     inner = inner.subset(np.flatnonzero(data.qid != 1)).construct()
     part = data.part(data.qid != 1)
-    expected = objective.gradients(np.zeros(part.rows), part.y, part.group, weights[data.qid != 1])
+    expected = objective.gradients(part.y, np.zeros(part.rows), part.group, weights[data.qid != 1])
     assert_same_arrays(objective(np.zeros(part.rows), inner), expected)
 
 
@@ -501,7 +501,7 @@ def test_one_object_on_two_data_sets_in_turn(host, data, other):
     for seed in range(3):
         for part, data_set in built:
             scores = part.scores(seed)
-            assert_same_arrays(objective(scores, data_set), objective.gradients(scores, part.y, part.group))
+            assert_same_arrays(objective(scores, data_set), objective.gradients(part.y, scores, part.group))
 
 
 @HOSTS
@@ -510,7 +510,7 @@ def test_two_objects_on_one_data_set_in_turn(host, data):
     for seed in range(2):
         for objective in OBJECTIVES.values():
             scores = data.scores(seed)
-            assert_same_arrays(objective(scores, data_set), objective.gradients(scores, data.y, data.group))
+            assert_same_arrays(objective(scores, data_set), objective.gradients(data.y, scores, data.group))
 
 
 @pytest.mark.parametrize("what", ["label", "group", "weight"])
@@ -526,8 +526,8 @@ def test_a_changed_data_set_is_noticed(host, what, data):
     else:
         weight = np.arange(1.0, len(data.group) + 1)
         made.set_weight(np.repeat(weight, data.group) if host is LightGBM else weight)
-    assert_same_arrays(objective(data.scores(1), made), objective.gradients(data.scores(1), labels, group, weight))
-    assert not np.array_equal(before[0], objective.gradients(data.scores(0), labels, group, weight)[0])
+    assert_same_arrays(objective(data.scores(1), made), objective.gradients(labels, data.scores(1), group, weight))
+    assert not np.array_equal(before[0], objective.gradients(labels, data.scores(0), group, weight)[0])
 
 
 @HOSTS
@@ -594,7 +594,7 @@ def clicks_of(data):
 def test_labels_replace_those_of_the_data_set(host, data):
     clicks, scores = clicks_of(data), data.scores()
     found = lp.LambdaRank("map", labels=clicks)(scores, host.built(data))
-    assert_same_arrays(found, lp.LambdaRank("map").gradients(scores, clicks, data.group))
+    assert_same_arrays(found, lp.LambdaRank("map").gradients(clicks, scores, data.group))
 
 
 def test_labels_follow_the_rows_into_a_subset(data):
@@ -603,7 +603,7 @@ def test_labels_follow_the_rows_into_a_subset(data):
     part = data.part(rows)
     objective = lp.LambdaRank("map", labels=clicks)
     found = objective(part.scores(), LightGBM.built(data).subset(rows).construct())
-    assert_same_arrays(found, lp.LambdaRank("map").gradients(part.scores(), clicks[rows], part.group))
+    assert_same_arrays(found, lp.LambdaRank("map").gradients(clicks[rows], part.scores(), part.group))
 
 
 def test_labels_follow_the_rows_into_lightgbms_folds(data):
@@ -614,7 +614,7 @@ def test_labels_follow_the_rows_into_lightgbms_folds(data):
         part = data.part(rows)
 
         def by_hand(scores, _, rows=rows, part=part):
-            return lp.LambdaRank("map").gradients(scores, clicks[rows], part.group)
+            return lp.LambdaRank("map").gradients(clicks[rows], scores, part.group)
 
         expected = LightGBM.train(by_hand, LightGBM.data(data).subset(rows))
         assert LightGBM.trees(booster) == LightGBM.trees(expected)
@@ -1298,8 +1298,8 @@ def test_copies_of_objectives_give_equal_gradients(name, how, data):
     objective, scores = OBJECTIVES[name], data.scores()
     twin = COPIES[how](objective)
     assert repr(twin) == repr(objective)
-    expected = objective.gradients(scores, data.y, data.group)
-    assert_same_arrays(twin.gradients(scores, data.y, data.group), expected)
+    expected = objective.gradients(data.y, scores, data.group)
+    assert_same_arrays(twin.gradients(data.y, scores, data.group), expected)
     for host in (LightGBM, XGBoost):
         assert_same_arrays(twin(scores, host.built(data)), expected)
 
@@ -1316,7 +1316,7 @@ def test_copies_of_metrics_give_equal_values(how, data):
 def test_copies_keep_their_label_source(how, data):
     clicks, scores = clicks_of(data), data.scores()
     twin = COPIES[how](lp.LambdaRank("map", labels=clicks))
-    assert_same_arrays(twin(scores, LightGBM.built(data)), lp.LambdaRank("map").gradients(scores, clicks, data.group))
+    assert_same_arrays(twin(scores, LightGBM.built(data)), lp.LambdaRank("map").gradients(clicks, scores, data.group))
 
 
 @pytest.mark.parametrize("dump", [pickle.dumps, cloudpickle.dumps], ids=["pickle", "cloudpickle"])
@@ -1326,7 +1326,7 @@ def test_pickles_stay_small_after_training(dump, data, other):
     assert max(sizes) < 2000
     for host in (LightGBM, XGBoost):
         host.curves(objective, metric, data, other, 3)
-    objective.gradients(data.scores(), data.y, data.group)
+    objective.gradients(data.y, data.scores(), data.group)
     assert [len(dump(thing)) for thing in (objective, metric)] == sizes
 
 
@@ -1352,7 +1352,7 @@ def test_threads_can_share_an_objective_and_a_data_set(host, data):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda each: (objective(each, made), metric(each, made)), scores))
     for each, (gradients, values) in zip(scores, found, strict=True):
-        assert_same_arrays(gradients, objective.gradients(each, data.y, data.group))
+        assert_same_arrays(gradients, objective.gradients(data.y, each, data.group))
         expected = lp.evaluate(["map", "mrr"], data.y, each, data.group)
         assert {value[0]: value[1] for value in values} == expected
 
@@ -1418,7 +1418,7 @@ def test_the_hosts_own_threads_do_the_work(host, data, monkeypatch):
         lp.set_num_threads(None)
     assert all(regions)
     assert workers == {True, False}  # besides Python's own, threads that it did not start
-    assert_same_arrays(found, objective.gradients(scores, data.y, data.group))
+    assert_same_arrays(found, objective.gradients(data.y, scores, data.group))
 
     def fail(next_task):
         while (task := next_task()) is not None:
@@ -1494,7 +1494,7 @@ def test_nobody_elses_threads_are_changed(data, thread_counts):
     before = state()
     for seed, threads in enumerate((1, 2, 7, None)):
         lp.set_num_threads(threads)
-        objective.gradients(data.scores(), data.y, data.group)
+        objective.gradients(data.y, data.scores(), data.group)
         lp.evaluate("map", data.y, data.scores(), data.group)
         for each in made:
             objective(data.scores(seed), each)
@@ -1624,7 +1624,7 @@ def test_a_masked_label_is_none(data):
     # Where NaN stands for no label, so does a masked value; without any, a mask says nothing.
     scores, clicks = data.scores(), (data.y > 2).astype(float)
     found = [
-        lp.LambdaRank("map", labels=labels).gradients(scores, data.y, data.group)
+        lp.LambdaRank("map", labels=labels).gradients(data.y, scores, data.group)
         for labels in (masked(clicks), spoiled(clicks, np.nan))
     ]
     assert_same_arrays(*found)
@@ -1862,7 +1862,7 @@ def test_importing_lambdaplug_imports_neither_host():
     code = """
 import sys
 import lambdaplug as lp
-lp.LambdaRank("map").gradients([1, 2], [0, 1], [2])
+lp.LambdaRank("map").gradients([0, 1], [1.0, 2.0], [2])
 lp.evaluate("map", [0, 1], [1, 2], [2])
 print([name for name in ("lightgbm", "xgboost", "sklearn", "pandas") if name in sys.modules])
 """

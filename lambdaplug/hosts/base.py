@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from ..deprecation import named
-from ..kernels import Team
+from ..kernels import openmp_team
 from ..queries import Array, Queries
 from ..training import DataSet, Grown, Training
 
@@ -59,9 +59,10 @@ class Host(abc.ABC):
     hessian_floor: ClassVar[str]  # the parameter that can forbid every split
     directed: ClassVar[bool]  # a metric has to say that higher is better
 
-    def __init__(self, booster: type, team: Team | None) -> None:
+    def __init__(self, booster: type, module: object) -> None:
         self._booster = booster
-        self._team = team
+        self._team = openmp_team(getattr(module, "_LIB", None))
+        self._known: weakref.WeakKeyDictionary[Any, tuple[Any, Queries]] = weakref.WeakKeyDictionary()  # by their owner
         self._trainings: weakref.WeakKeyDictionary[Any, Training] = weakref.WeakKeyDictionary()
 
     def training(self, booster: Any) -> Training:

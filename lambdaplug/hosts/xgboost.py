@@ -20,7 +20,6 @@ from ..data import whole_queries
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
 from ..grouping import group_sizes, query_sizes
-from ..kernels import openmp_team
 from ..measures import Measure
 from ..objectives import Objective, as_objective
 from ..queries import Array, Queries
@@ -50,8 +49,7 @@ class XGBoost(Host):
     directed = False
 
     def __init__(self) -> None:
-        super().__init__(xgb.Booster, openmp_team(getattr(xgb.core, "_LIB", None)))
-        self._known: weakref.WeakKeyDictionary[xgb.DMatrix, tuple[Raw, Queries]] = weakref.WeakKeyDictionary()
+        super().__init__(xgb.Booster, xgb.core)
         self._threads: weakref.WeakKeyDictionary[xgb.Booster, int] = weakref.WeakKeyDictionary()
         # What we have reported while an EarlyStopping has not said which way it looks.
         self._undirected: weakref.WeakKeyDictionary[Any, dict[str, list[float]]] = weakref.WeakKeyDictionary()
