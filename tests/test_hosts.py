@@ -1231,6 +1231,10 @@ def test_evaluating_without_early_stopping_is_not_refused(data, other, recwarn):
     options = {"evals": [(train, "train"), (again, "again")], "verbose_eval": False, "custom_metric": metric}
     stopped = xgb.train(XGBOOST, train, 8, obj=objective, early_stopping_rounds=STOP, **options)
     xgb.train(XGBOOST, train, 3, obj=objective, xgb_model=stopped, **options)
+    # One in sight, beside a callback that measures in a thread of its own, where nothing is.
+    beside = Holding(lambda model, *_: bool(in_a_thread(model.predict(valid), valid)) and False)
+    seen = xgb.train(XGBOOST, train, MOST, obj=objective, early_stopping_rounds=STOP, callbacks=[beside], **options)
+    assert seen.num_boosted_rounds() > STOP + 1
     assert not [str(one.message) for one in recwarn if issubclass(one.category, lp.LambdaplugWarning)]
 
 

@@ -60,6 +60,7 @@ class XGBoost(Host):
         self._begun: weakref.WeakKeyDictionary[xgb.Booster, tuple[int, Any]] = weakref.WeakKeyDictionary()
         self._settled: weakref.WeakSet[xgb.Booster] = weakref.WeakSet()
         self._refused: weakref.WeakKeyDictionary[xgb.Booster, Any] = weakref.WeakKeyDictionary()
+        self._in_sight: weakref.WeakSet[Any] = weakref.WeakSet()  # EarlyStoppings, which are corrected
 
     def check(self, booster: Any, data: Any) -> None:
         """Refuse an early stopping out of sight that minimises our metric.
@@ -75,7 +76,8 @@ class XGBoost(Host):
         begun, before = self._begun.setdefault(booster, (self._reports, note))
         if self._reports == begun or note[0] is None or note == before:
             return
-        stopping = self._refused.get(booster) or _stopping_of(float(note[0]), list(self._refused.values()))
+        others = [*self._refused.values(), *self._in_sight]
+        stopping = self._refused.get(booster) or _stopping_of(float(note[0]), others)
         if stopping is None or stopping.maximize or not self._watches_ours(stopping, self._reports - begun, booster):
             self._settled.add(booster)
             return
@@ -157,6 +159,7 @@ class XGBoost(Host):
         """
         container = calling(xgb.callback.CallbackContainer)
         stoppings = _stoppings(container.callbacks) if container is not None else []
+        self._in_sight.update(stoppings)
         if not stoppings:
             self._unwatched.append(dict(reported))
             self._reports += 1
