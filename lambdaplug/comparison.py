@@ -14,6 +14,7 @@ from . import plotting
 from .checking import integer
 from .data import RankingData
 from .deprecation import warn_deprecated
+from .documenting import documented
 from .errors import LambdaplugError
 from .evaluation import Convention, Empty, Ties, import_pandas, mean, per_query_values
 from .measures import Measure, as_measure, as_measures, with_columns
@@ -171,6 +172,7 @@ def compare(measure: Any, labels: Any, scores_a: Any, scores_b: Any, group: Any 
 
 
 @_either_order  # type: ignore[misc]  # the overloads say what is returned, this what is taken
+@documented
 def compare(
     measure: str | Measure,
     labels: npt.ArrayLike,
@@ -208,19 +210,13 @@ def compare(
     scores_b : array-like, model or mapping
         System b's; or several systems' by name, each compared with a, with Holm's correction, which keeps the chance of any
         false alarm among them.
-    group : array-like
-        The number of documents of each query, in order.
-    qid : array-like, optional
-        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
+    {group} {qid}
     X : array-like or data frame, optional
         The rows that models are to score.
     names : sequence of str, optional
         What is printed for a and b (of several systems, for the baseline).
-    empty : 'skip', 0 or 1
-        What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
-        in LightGBM and XGBoost.
-    ties : 'stable', 'worst', 'best' or 'expected'
-        How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.
+    {empty}
+    {ties}
     convention : 'letor', optional
         As :func:`lambdaplug.evaluate`.
     level : float
@@ -470,6 +466,7 @@ class Leaderboard(Report):
         return import_pandas().DataFrame(values)
 
 
+@documented
 def leaderboard(
     systems: Systems,
     measures: str | Measure | Sequence[str | Measure],
@@ -499,10 +496,7 @@ def leaderboard(
         The columns.
     labels : array-like or RankingData
         One label per row; or all data, with the rows that models are to score.
-    group : array-like
-        The number of documents of each query, in order.
-    qid : array-like, optional
-        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
+    {group} {qid}
     X : array-like or data frame, optional
         The rows that models are to score.
     baseline : str, optional
@@ -511,11 +505,8 @@ def leaderboard(
         The paired test, with Holm's correction over the systems of a column.
     level : float
         A difference is significant where p < 1 - level.
-    empty : 'skip', 0 or 1
-        What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
-        in LightGBM and XGBoost.
-    ties : 'stable', 'worst', 'best' or 'expected'
-        How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.
+    {empty}
+    {ties}
     convention : 'letor', optional
         As :func:`lambdaplug.evaluate`.
     draws, seed : int

@@ -41,6 +41,11 @@ T = TypeVar("T")
 TEXTS = {
     "cumulated_gain": """\
 References: K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).""",
+    "curves": """\
+Returns
+-------
+Curves
+    Arrays by name, one value per round, with ``.plot()``.""",
     "discount": """\
 discount : 'log2', sequence or callable
     What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.""",
@@ -97,6 +102,9 @@ qid : array-like, optional
     "relevant": """\
 relevant : float
     Documents with a label >= this are relevant.""",
+    "scores_of_rounds": """\
+scores : array-like
+    Of one ranking, one per row, or of several rounds, [round, row].""",
     "ties": """\
 ties : 'stable', 'worst', 'best' or 'expected'
     How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.""",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, overload
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .checking import import_pandas, shown
+from .documenting import documented
 from .errors import LambdaplugError
 from .kernels import expected_kernel, get_num_threads, run_tasks, tied_value_kernel, value_kernel
 from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered, with_columns
@@ -34,7 +36,8 @@ def evaluate(
 def evaluate(measures: Any, labels: Any, scores: Any, group: Any = ..., *rules: Any, **more: Any) -> dict[str, Any]: ...
 
 
-def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this what is taken
+@documented  # type: ignore[misc]  # the overloads say what is returned, this what is taken
+def evaluate(
     measures: str | Measure | Sequence[str | Measure],
     labels: npt.ArrayLike,
     scores: npt.ArrayLike,
@@ -55,21 +58,14 @@ def evaluate(  # type: ignore[misc]  # the overloads say what is returned, this 
     ----------
     measures : str, Measure or a sequence of them
         ``"ndcg@10"``, ``lp.MAP(relevant=2)``, ...
-    labels : array-like
-        One label per row.
+    {labels}
     scores : array-like
         One score per row.
-    group : array-like
-        The number of documents of each query, in order.
-    qid : array-like, optional
-        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
-    empty : 'skip', 0 or 1
-        What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
-        in LightGBM and XGBoost.
+    {group} {qid}
+    {empty}
     per_query : bool
         Return one value per query, NaN where a query is left out.
-    ties : 'stable', 'worst', 'best' or 'expected'
-        How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.
+    {ties}
     convention : 'letor', optional
         Compute what the evaluation script of LETOR 4.0 prints: NDCG's discount is 1 for the first two ranks and 1/log2(rank)
         from there on, NDCG@k of a list shorter than k is 0, and so is every undefined query. Its MeanNDCG is the measure of
@@ -235,38 +231,28 @@ def check_ties(ties: object) -> None:
 
 class _Part(NamedTuple):
     kinds: tuple[Measure, ...]
-    empty: Empty
-    labels: Labels | None
-    ties: Ties
+    empty: Empty = "skip"
+    labels: Labels | None = None
+    ties: Ties = "stable"
     weighted: bool = False
 
 
 class Metric:
     """Measures as an evaluation function; see :func:`metric`. Metrics add up to one that reports them all."""
 
-    def __init__(
-        self,
-        measures: Sequence[str | Measure],
-        empty: Empty = "skip",
-        labels: npt.ArrayLike | None = None,
-        ties: Ties = "stable",
-        weight: bool = False,
-        columns: Mapping[str, npt.ArrayLike] | None = None,
-    ) -> None:
-        kinds = with_columns(as_measures(measures), columns)
-        if not isinstance(weight, bool):
-            raise LambdaplugError(
-                "metric: weight: expected True, for the weights of the queries in the data set that is evaluated, or False, got "
-                f"{shown(weight)}."
-            )
+    def __init__(self, measures: Sequence[str | Measure], **rules: Any) -> None:
+        kinds = as_measures(measures)
         if not kinds:
             raise LambdaplugError("metric: name at least one measure, e.g. lp.metric('ndcg@10').")
-        check_ties(ties)
-        self.parts: tuple[_Part, ...] = (_Part(kinds, empty, as_labels(labels), ties, weight),)
+        self.parts: tuple[_Part, ...] = (_Part(kinds, **rules),)
+
+    def _of(self, parts: tuple[_Part, ...]) -> Metric:
+        other = copy.copy(self)
+        other.parts = parts
+        return other
 
     def __add__(self, other: Metric) -> Metric:
-        both = Metric(self.parts[0].kinds)
-        both.parts = self.parts + other.parts
+        both = self._of(self.parts + other.parts)
         if len(set(both.names)) < len(both.names):
             raise LambdaplugError(f"metric: {', '.join(both.names)} would be reported under the same name.")
         return both
@@ -287,9 +273,12 @@ class Metric:
         left = [
             part._replace(kinds=tuple(kind for kind in part.kinds if str(kind) not in names)) for part in self.parts
         ]
-        rest = Metric(self.parts[0].kinds)
-        rest.parts = tuple(part for part in left if part.kinds)
-        return rest if rest.parts else None
+        kept = tuple(part for part in left if part.kinds)
+        return self._of(kept) if kept else None
+
+    def weighted(self) -> Metric:
+        """The same by the query weights of the data."""
+        return self._of(tuple(part._replace(weighted=True) for part in self.parts))
 
     @property
     def sources(self) -> tuple[Labels, ...]:
@@ -347,6 +336,7 @@ class Metric:
         return [(*pair, True) for pair in pairs] if with_direction else pairs
 
 
+@documented
 def metric(
     *measures: str | Measure,
     empty: Empty = "skip",
@@ -363,13 +353,10 @@ def metric(
     ----------
     *measures : str or Measure
         What to report, one or several.
-    empty : 'skip', 0 or 1
-        What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
-        in LightGBM and XGBoost.
+    {empty}
     labels : array-like, optional
         Measure by another source than the evaluated data set's labels, such as clicks: one value per row of it.
-    ties : 'stable', 'worst', 'best' or 'expected'
-        How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.
+    {ties}
     weight : bool
         Weigh queries by the query weights of the data set that is evaluated (in LightGBM the weights of rows, equal within a
         query), where it has any. Default: the plain mean over queries.
@@ -385,13 +372,21 @@ def metric(
     -----
     XGBoost guesses a metric's direction from its name, so lambdaplug tells its ``EarlyStopping`` where that was told no
     ``maximize=``, also inside a callback of yours and where a function of yours reports the value under another name. Where
-    it cannot know whether higher is better (the value was changed), or cannot reach the ``EarlyStopping`` (a closure holds it,
-    or the metric is called in another thread), it warns. What reaches ``EarlyStopping`` without ``lp.metric``, as from
-    ``lp.evaluate``, needs ``maximize=True``.
+    it cannot know whether higher is better (the value was changed), it warns. An ``EarlyStopping`` out of its reach (a
+    closure holds it, or the metric is called in another thread) is refused before it has judged a round, if it minimises one
+    of these metrics: pass it ``maximize=True``. What reaches ``EarlyStopping`` without ``lp.metric``, as from
+    ``lp.evaluate``, needs ``maximize=True`` too.
 
     Examples
     --------
     >>> metric("ndcg@10", "map")
     metric('ndcg@10', 'map')
     """
-    return Metric(measures, empty, labels, ties, weight, columns)
+    if not isinstance(weight, bool):
+        raise LambdaplugError(
+            "metric: weight: expected True, for the weights of the queries in the data set that is evaluated, or False, got "
+            f"{shown(weight)}."
+        )
+    check_ties(ties)
+    kinds = with_columns(as_measures(measures), columns)
+    return Metric(kinds, empty=empty, labels=as_labels(labels), ties=ties, weighted=weight)

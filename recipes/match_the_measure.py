@@ -111,7 +111,7 @@ def main():
 
         def matched(host=host, parameters=parameters):
             return lp.analysis.match_table(
-                part, test, measures, host, parameters, options.rounds, valid, progress=False
+                part, test, measures, host, parameters, options.rounds, valid, progress=False, builtins=False
             )
 
         table = study.once(("lp.objective", host), matched)

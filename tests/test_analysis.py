@@ -18,19 +18,19 @@ def data():
 def test_agreement_counts_equal_signs_and_documents_left_alone():
     labels, group = [2, 1, 0, 0], [4]
     judged = lp.LambdaRank("ndcg")
-    assert analysis.lambda_agreement(judged, judged, np.zeros(4), labels, group)["agreement"].tolist() == [1.0]
+    assert analysis.lambda_agreement(judged, judged, labels, np.zeros(4), group)["agreement"].tolist() == [1.0]
     # Clicks on the first two the other way round: pairs (0, 1) only, the rest is left alone.
     clicks = lp.LambdaRank("cndcg", labels=[0.5, 1.0, 0.0, 0.0], ignore_zero=True)
-    signs = [np.sign(o.gradients([0.0, 1.0, 2.0, 3.0], labels, group)[0]) for o in (judged, clicks)]
+    signs = [np.sign(o.gradients(labels, [0.0, 1.0, 2.0, 3.0], group)[0]) for o in (judged, clicks)]
     expected = np.mean((signs[0] == signs[1]) | (signs[1] == 0))
     rounds = [[0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 3.0]]
-    found = analysis.lambda_agreement(judged, {"clicks": clicks, "itself": judged}, rounds, labels, group, [5, 10])
+    found = analysis.lambda_agreement(judged, {"clicks": clicks, "itself": judged}, labels, rounds, group, [5, 10])
     assert found["agreement: clicks"].tolist() == [expected, expected]
     assert expected < 1.0
     assert found["agreement: itself"].tolist() == [1.0, 1.0]
     assert found.iterations.tolist() == [5, 10]
     with pytest.raises(lp.LambdaplugError, match=r"expected 1 rounds of 4 rows, got \(2, 4\)"):
-        analysis.lambda_agreement(judged, clicks, rounds, labels, group, [5])
+        analysis.lambda_agreement(judged, clicks, labels, rounds, group, [5])
 
 
 def test_force_by_label_adds_up_the_pairs():
@@ -52,14 +52,14 @@ def test_force_by_label_adds_up_the_pairs():
         totals[i] = total
     expected = {level: share / len(totals) for level, share in shares.items()}
     for objective in (lp.LambdaRank("ndcg"), lp.LambdaRank("ndcg", step="gradient")):  # a query's scale is no share
-        found = analysis.force_by_label(objective, scores, labels, [5])
+        found = analysis.force_by_label(objective, labels, scores, [5])
         shares = {float(name.rpartition(" ")[2]): share[0] for name, share in found.items()}
         assert shares == pytest.approx(expected, rel=1e-5)
         assert sum(shares.values()) == pytest.approx(1.0)
     with pytest.raises(lp.LambdaplugError, match="own labels"):
-        analysis.force_by_label(lp.LambdaRank("ndcg", labels=labels), scores, labels, [5])
+        analysis.force_by_label(lp.LambdaRank("ndcg", labels=labels), labels, scores, [5])
     with pytest.raises(lp.LambdaplugError, match="no label is 9 or more"):
-        analysis.force_by_label(lp.LambdaRank("ndcg"), scores, labels, [5], high=9)
+        analysis.force_by_label(lp.LambdaRank("ndcg"), labels, scores, [5], high=9)
 
 
 def test_effective_pairs_are_those_with_a_delta():
@@ -72,7 +72,7 @@ def test_effective_pairs_are_those_with_a_delta():
             for a in range(12)
             for b in range(a + 1, 12)
         )
-        found = analysis.effective_pairs(lp.LambdaRank(name), scores, labels, [12])
+        found = analysis.effective_pairs(lp.LambdaRank(name), labels=labels, scores=scores, group=[12])
         assert found[f"effective pairs: {name}"].tolist() == [expected], name
 
 
@@ -100,7 +100,7 @@ def test_effective_pairs_of_a_tier_are_equal_in_the_tiers_above():
 def test_the_papers_order_of_effective_pairs(data):
     scores = np.random.default_rng(1).normal(size=len(data.labels))
     counts = [
-        analysis.effective_pairs(lp.LambdaRank(name), scores, data.labels, data.group)[f"effective pairs: {name}"][0]
+        analysis.effective_pairs(lp.LambdaRank(name), data.labels, scores, data.group)[f"effective pairs: {name}"][0]
         for name in ("ndcg", "ndcg@10", "map(relevant=2)", "mrr(relevant=2)")
     ]
     assert counts == sorted(counts, reverse=True)
@@ -111,7 +111,7 @@ def test_rank_changes_and_top_labels():
     assert [values[1] for values in changes.values()] == [1.0, 0.5]
     changes = analysis.rank_changes([[1, 0, 1, 0], [1, 0, 0, 1], [1, 0, 0, 1]], [2, 2], k=1)
     assert [values[1:].tolist() for values in changes.values()] == [[0.5, 0.0], [0.5, 0.0]]
-    shares = analysis.top_labels([1, 2, 3, 1, 2], [0, 1, 2, 0, 1], [3, 2], k=1)
+    shares = analysis.top_labels(labels=[0, 1, 2, 0, 1], scores=[1, 2, 3, 1, 2], group=[3, 2], k=1)
     assert {name: value[0] for name, value in shares.items()} == {
         "label 0 in the top 1": 0.0,
         "label 1 in the top 1": 0.5,
@@ -125,19 +125,19 @@ def test_every_diagnostic_plots(data):
     mpl.use("Agg")
     objective = lp.LambdaRank("ndcg")
     rounds = np.random.default_rng(0).normal(size=(3, len(data.labels)))
-    given = (data.labels, data.group)
+    given = {"labels": data.labels, "group": data.group}
     for curves, lines in (
-        (analysis.lambda_agreement(objective, lp.LambdaRank("map"), rounds, *given), 1),
-        (analysis.force_by_label(objective, rounds, *given), 5),
-        (analysis.top_labels(rounds, *given), 5),
+        (analysis.lambda_agreement(objective, lp.LambdaRank("map"), scores=rounds, **given), 1),
+        (analysis.force_by_label(objective, scores=rounds, **given), 5),
+        (analysis.top_labels(scores=rounds, **given), 5),
         (analysis.rank_changes(rounds, data.group), 2),
-        (analysis.effective_pairs(objective, rounds, *given), 1),
+        (analysis.effective_pairs(objective, scores=rounds, **given), 1),
     ):
         axes = curves.plot()
         assert len(axes.lines) == lines
         np.testing.assert_array_equal(axes.lines[0].get_ydata(), next(iter(curves.values())))
-    bars = analysis.top_labels(rounds[0], *given).plot(names="label 4")
-    assert [patch.get_width() for patch in bars.patches] == analysis.top_labels(rounds[0], *given)[
+    bars = analysis.top_labels(scores=rounds[0], **given).plot(names="label 4")
+    assert [patch.get_width() for patch in bars.patches] == analysis.top_labels(scores=rounds[0], **given)[
         "label 4 in the top 3"
     ].tolist()
 

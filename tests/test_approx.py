@@ -96,9 +96,9 @@ def test_values_and_gradients_are_those_of_the_formula(name, queries, steepness)
     alpha, beta = steepness
     scores, labels, group = unpack(queries, alpha)
     objective = lp.Approx(name, alpha=alpha, beta=beta)
-    found = objective.value(scores, labels, group, per_query=True)
+    found = objective.value(labels=labels, scores=scores, group=group, per_query=True)
     exact = objective.differentiate(Queries(labels, group), scores, dtype=np.float64)[0]
-    gradient, hessian = objective.gradients(scores, labels, group)
+    gradient, hessian = objective.gradients(labels=labels, scores=scores, group=group)
     np.testing.assert_allclose(gradient, exact, rtol=1e-6, atol=1e-30)
     assert (hessian > 0).all()
     step = 1e-5 / alpha / max(1.0, beta / 10)
@@ -124,7 +124,7 @@ def test_the_positions_of_the_papers_example():
     expected = [2.00118, 4.00000, 1.00000, 5.00000, 2.99882]
     for document, position in enumerate(expected):
         labels = np.arange(5) == document
-        value = lp.Approx("dcg", alpha=100).value(scores, labels, [5])  # 1/log2(1 + position)
+        value = lp.Approx("dcg", alpha=100).value(labels=labels, scores=scores, group=[5])  # 1/log2(1 + position)
         assert 2 ** (1 / value) - 1 == pytest.approx(position, abs=6e-6)
     assert expected == pytest.approx(positions(scores, 100), abs=6e-6)
 
@@ -141,19 +141,19 @@ def test_the_papers_bounds_hold():
         error = (n - 1) / (math.exp(gap * alpha) + 1)
         rounding = 1e-12
         one = rng.integers(n)
-        value = lp.Approx("dcg", alpha=alpha).value(scores, np.arange(n) == one, [n])
+        value = lp.Approx("dcg", alpha=alpha).value(np.arange(n) == one, scores, [n])
         assert abs(2 ** (1 / value) - 1 - (scores >= scores[one]).sum()) <= error + 1e-10  # Theorem 3
         if not labels.any():
             continue
         truth = lp.evaluate(["ndcg", "map"], labels, scores, [n])
-        smooth = lp.Approx("ndcg", alpha=alpha).value(scores, labels, [n])
+        smooth = lp.Approx("ndcg", alpha=alpha).value(labels=labels, scores=scores, group=[n])
         assert abs(smooth - truth["ndcg"]) <= error / (2 * math.log(2)) + rounding  # Theorem 6
         if error < 0.5:
             checked += 1
             i = np.arange(1, (labels > 0).sum() + 1)
             bound = (1 / (i - error)).sum() / (1 + math.exp(beta * (1 - 2 * error)))
             bound += 2 * error * (1 / (i * (i - error))).sum()
-            smooth = lp.Approx("map", alpha=alpha, beta=beta).value(scores, labels, [n])
+            smooth = lp.Approx("map", alpha=alpha, beta=beta).value(labels=labels, scores=scores, group=[n])
             assert abs(smooth - truth["map"]) <= bound + rounding  # Theorem 5
     assert checked > 50
 
@@ -163,9 +163,9 @@ def test_sharp_surrogates_are_the_measure(name):
     rng = np.random.default_rng(1)
     group = [0, 1, 2, 40, 7]
     scores, labels = rng.permutation(50).astype(float), rng.integers(0, 4, 50) / (4 if name[0] == "c" else 1)
-    found = lp.Approx(name, alpha=300, beta=200).value(scores, labels, group, per_query=True)
+    found = lp.Approx(name, alpha=300, beta=200).value(labels=labels, scores=scores, group=group, per_query=True)
     np.testing.assert_allclose(found, lp.evaluate(name, labels, scores, group, per_query=True)[name], atol=1e-9)
-    mean = lp.Approx(name, alpha=300, beta=200).value(scores, labels, group)
+    mean = lp.Approx(name, alpha=300, beta=200).value(labels=labels, scores=scores, group=group)
     assert mean == pytest.approx(lp.evaluate(name, labels, scores, group)[name])
 
 
@@ -176,7 +176,7 @@ def test_a_discount_without_a_formula_is_interpolated_smoothly(name):
     objective = lp.Approx(name, alpha=4.0)
     gradient = objective.differentiate(Queries(labels, [12]), scores, dtype=np.float64)[0]
     bumps = 1e-6 * np.eye(12)
-    values = [[objective.value(scores + d * bump, labels, [12]) for d in (1, -1)] for bump in bumps]
+    values = [[objective.value(labels=labels, scores=scores + d * bump, group=[12]) for d in (1, -1)] for bump in bumps]
     np.testing.assert_allclose(gradient, [(b - a) / 2e-6 for a, b in values], rtol=1e-4, atol=1e-7)
 
 
@@ -189,7 +189,9 @@ def test_nothing_overflows(name, spread):
     scores[100:120] = scores[100]
     with np.errstate(all="raise"):
         for beta in (0.01, 100.0):
-            gradient, hessian = lp.Approx(name, alpha=300, beta=beta).gradients(scores, labels, group)
+            gradient, hessian = lp.Approx(name, alpha=300, beta=beta).gradients(
+                labels=labels, scores=scores, group=group
+            )
             assert np.isfinite(gradient).all()
             assert np.isfinite(hessian).all()
             assert (hessian > 0).all()
@@ -198,7 +200,7 @@ def test_nothing_overflows(name, spread):
 def test_hessians():
     scores, labels, group = generated(longest=40, labels=4)
     for alpha in (1.0, 20.0):
-        gradient, hessian = lp.Approx("ndcg", alpha=alpha).gradients(scores, labels, group)
+        gradient, hessian = lp.Approx("ndcg", alpha=alpha).gradients(labels=labels, scores=scores, group=group)
         assert (np.abs(gradient) <= 4 * hessian / alpha * (1 + 1e-5)).all()  # a step is at most the sigmoid's width
         query, n = int(np.argmax(group)), int(group.max())
         rows = slice(group[:query].sum(), group[: query + 1].sum())
@@ -209,10 +211,12 @@ def test_hessians():
         q = np.array([[sigmoid(alpha * (t - u)) for t in s] for u in s])
         expected = alpha**2 / 4 * (q * (1 - q) * np.abs(w[:, None] - w)).sum(axis=1)
         np.testing.assert_allclose(hessian[rows], expected, rtol=1e-5, atol=1e-12)
-    raw, ones = lp.Approx("ndcg", hessian="constant").gradients(scores, labels, group)
+    raw, ones = lp.Approx("ndcg", hessian="constant").gradients(labels=labels, scores=scores, group=group)
     assert (ones == 1).all()
-    np.testing.assert_array_equal(raw, lp.Approx("ndcg").gradients(scores, labels, group)[0])
-    for before, after in by_query(group, raw, lp.Approx("ndcg", normalize="std").gradients(scores, labels, group)[0]):
+    np.testing.assert_array_equal(raw, lp.Approx("ndcg").gradients(labels=labels, scores=scores, group=group)[0])
+    for before, after in by_query(
+        group, raw, lp.Approx("ndcg", normalize="std").gradients(labels=labels, scores=scores, group=group)[0]
+    ):
         if len(before) > 1 and before.any():
             np.testing.assert_allclose(after, before / before.std(dtype=float), rtol=1e-4, atol=1e-6)
 
@@ -221,27 +225,29 @@ def test_hessians():
 def test_what_holds_whatever_the_data(name):
     scores, labels, group = generated(queries=400, longest=40, labels=4)
     objective, queries = lp.Approx(name), Queries(labels, group)
-    gradient, hessian = objective.gradients(scores, labels, group)
+    gradient, hessian = objective.gradients(labels=labels, scores=scores, group=group)
     for threads in (1, 2, 3):
         np.testing.assert_array_equal(objective.differentiate(queries, scores, threads=threads), (gradient, hessian))
     shift = np.repeat(np.arange(len(group)) % 7 - 3.0, group)
-    np.testing.assert_allclose(objective.gradients(scores + shift, labels, group)[0], gradient, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        objective.gradients(labels=labels, scores=scores + shift, group=group)[0], gradient, rtol=1e-5, atol=1e-6
+    )
     weight = np.where(np.arange(len(group)) % 2, 2.0, 1.0)
-    twice = objective.gradients(scores, labels, group, weight)
+    twice = objective.gradients(labels=labels, scores=scores, group=group, weight=weight)
     np.testing.assert_allclose(twice, (gradient, hessian) * np.repeat(weight, group), rtol=1e-6, atol=1e-15)
     for twin in (copy.deepcopy(objective), pickle.loads(pickle.dumps(objective))):
         assert repr(twin) == repr(objective)
-        np.testing.assert_array_equal(twin.gradients(scores, labels, group), (gradient, hessian))
+        np.testing.assert_array_equal(twin.gradients(labels=labels, scores=scores, group=group), (gradient, hessian))
     scores.setflags(write=False)
     strided = np.repeat(scores, 2).astype(np.float32)[::2]
-    np.testing.assert_allclose(objective.gradients(strided, labels, group)[0], gradient, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(objective.gradients(labels, strided, group)[0], gradient, rtol=1e-4, atol=1e-4)
     elsewhere = lp.Approx(name, labels=labels)
-    np.testing.assert_array_equal(elsewhere.gradients(scores, 0 * labels, group), (gradient, hessian))
+    np.testing.assert_array_equal(elsewhere.gradients(0 * labels, scores, group), (gradient, hessian))
 
 
 def test_a_document_without_a_label_keeps_its_place():
-    unlabelled = lp.Approx("ndcg", labels=[np.nan, 1, 0]).gradients([3.0, 2.9, 1.0], [0, 0, 0], [3])
-    np.testing.assert_array_equal(unlabelled, lp.Approx("ndcg").gradients([3.0, 2.9, 1.0], [0, 1, 0], [3]))
+    unlabelled = lp.Approx("ndcg", labels=[np.nan, 1, 0]).gradients([0, 0, 0], [3.0, 2.9, 1.0], [3])
+    np.testing.assert_array_equal(unlabelled, lp.Approx("ndcg").gradients([0, 1, 0], [3.0, 2.9, 1.0], [3]))
 
 
 @pytest.mark.parametrize(
@@ -258,10 +264,18 @@ def test_a_document_without_a_label_keeps_its_place():
         (lambda: lp.Approx("ndcg", alpha=lp.on_plateau("map")), "alpha: lp.on_plateau moves a mixture's weights"),
         (lambda: lp.Approx("ndcg", hessian="newton"), "hessian: expected 'gauss_newton' or 'constant', got 'newton'"),
         (lambda: lp.Approx("ndcg", normalize="max"), "normalize: expected"),
-        (lambda: lp.Approx("ndcg").gradients([0, 1], [0, 1], [2], weight=[1, 2]), "weights must be one per query"),
-        (lambda: lp.Approx("ndcg").value([0, 1], [0, 1, 2], [3]), r"scores: expected one per row \(3\), got 2"),
         (
-            lambda: lp.Approx("ndcg", alpha=lambda m: 1 - m).gradients([0, 1], [0, 1], [2], iteration=1),
+            lambda: lp.Approx("ndcg").gradients(labels=[0, 1], scores=[0, 1], group=[2], weight=[1, 2]),
+            "weights must be one per query",
+        ),
+        (
+            lambda: lp.Approx("ndcg").value(labels=[0, 1, 2], scores=[0, 1], group=[3]),
+            r"scores: expected one per row \(3\), got 2",
+        ),
+        (
+            lambda: lp.Approx("ndcg", alpha=lambda m: 1 - m).gradients(
+                labels=[0, 1], scores=[0, 1], group=[2], iteration=1
+            ),
             "alpha is 0 at iteration 1",
         ),
     ],
@@ -302,7 +316,7 @@ HOSTS = pytest.mark.parametrize("host", ["LightGBM", "XGBoost"])
 @pytest.mark.parametrize("name", ["ndcg", "ndcg@5", "map(relevant=3)", "mrr(relevant=3)", "p@3(relevant=3)"])
 def test_boosters_learn_with_their_default_parameters(host, hessian, name):
     objective = lp.Approx(name, hessian=hessian)
-    values = [objective.value(train(host, objective, rounds), DATA.labels, DATA.group) for rounds in (1, 5, 25)]
+    values = [objective.value(DATA.labels, train(host, objective, rounds), DATA.group) for rounds in (1, 5, 25)]
     assert values[0] < values[1] < values[2]  # it climbs what it says it climbs ...
     measured = lp.evaluate(name, DATA.labels, train(host, objective, 25), DATA.group)[name]
     plain = lp.evaluate(name, DATA.labels, train(host, lp.LambdaRank(name), 25), DATA.group)[name]
@@ -319,7 +333,7 @@ def test_a_sharpening_alpha_follows_the_rounds(host):
 
     def by_hand(scores, _):
         seen.append(len(seen))
-        return objective.gradients(scores, DATA.labels, DATA.group, iteration=seen[-1])
+        return objective.gradients(DATA.labels, scores, DATA.group, iteration=seen[-1])
 
     np.testing.assert_array_equal(scores, train(host, by_hand, 8))
     assert lp.Approx("ndcg").constant

@@ -156,7 +156,7 @@ def test_gradients_on_a_full_disk_and_after_it(monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     random = np.random.default_rng(0)
     scores, labels = random.normal(size=60), random.integers(0, 3, 60)
-    right = [lp.LambdaRank(name).gradients(scores, labels, [20] * 3)[0] for name in ("map", "mrr")]
+    right = [lp.LambdaRank(name).gradients(labels=labels, scores=scores, group=[20] * 3)[0] for name in ("map", "mrr")]
     assert full == [gradient.tobytes().hex() for gradient in right]
 
 

@@ -253,10 +253,10 @@ def test_gradients_push_up_what_belongs_above_by_the_fast_and_the_exact_loop(mea
 
 
 def test_the_four_forms_of_a_custom_measure_have_one_gradient():
-    found = [lp.LambdaRank(CUSTOM[form]).gradients(SCORES, LABELS, GROUP)[0] for form in ("swaps", "delta", "prepare")]
+    found = [lp.LambdaRank(CUSTOM[form]).gradients(LABELS, SCORES, GROUP)[0] for form in ("swaps", "delta", "prepare")]
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], rtol=1e-4, atol=1e-4)
-    by_gain = lp.LambdaRank(CUSTOM["rows"]).gradients(SCORES, LABELS, GROUP)[
+    by_gain = lp.LambdaRank(CUSTOM["rows"]).gradients(LABELS, SCORES, GROUP)[
         0
     ]  # the same pairs: gains that are equal change nothing
     np.testing.assert_allclose(by_gain, found[0], rtol=1e-4, atol=1e-4)
@@ -266,7 +266,7 @@ def test_the_four_forms_of_a_custom_measure_have_one_gradient():
 def test_a_cut_off_per_query_is_the_cut_off_of_each(k):
     for kind in (lp.NDCG, lp.MAP, lp.Precision, lp.ERR):
         one, own = lp.LambdaRank(kind(k=k)), lp.LambdaRank(kind(k=[k] * len(GROUP)))
-        for a, b in zip(one.gradients(SCORES, LABELS, GROUP), own.gradients(SCORES, LABELS, GROUP), strict=True):
+        for a, b in zip(one.gradients(LABELS, SCORES, GROUP), own.gradients(LABELS, SCORES, GROUP), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-9)
     cuts = np.array([1, 5, 3, 2, 9, 20])
     values = [lp.evaluate(lp.NDCG(k=int(k)), LABELS, SCORES, GROUP, per_query=True)[f"ndcg@{k}"] for k in cuts]
@@ -294,7 +294,7 @@ def test_columns_follow_the_rows_into_subsets_pickles_and_both_hosts(make):
         name: values[part] for name, values in (("price", PRICE), ("k", np.full(ROWS, 5))) if name in names(make())
     }
     alone = lp.LambdaRank(exact.measure.with_columns(taken))
-    np.testing.assert_array_equal(exact(SCORES[part], subset)[0], alone.gradients(SCORES[part], LABELS[part], [12])[0])
+    np.testing.assert_array_equal(exact(SCORES[part], subset)[0], alone.gradients(LABELS[part], SCORES[part], [12])[0])
     folds = [(np.arange(19), np.arange(19, ROWS)), (np.arange(19, ROWS), np.arange(19))]
     lgb.cv(
         {**QUIET, "objective": objective, "metric": "None"},
@@ -344,18 +344,18 @@ def test_metrics_and_comparisons_of_other_data_take_its_columns():
 
 def test_goals_of_columns_are_parts_of_sums_and_of_pareto():
     parts = [lp.LambdaRank("ndcg"), lp.LambdaRank(BUILT_IN[7]), lp.LambdaRank(BUILT_IN[2])]
-    mixed = lp.Mixture([(1.0, part) for part in parts]).gradients(SCORES, LABELS, GROUP)[0]
+    mixed = lp.Mixture([(1.0, part) for part in parts]).gradients(LABELS, SCORES, GROUP)[0]
     np.testing.assert_allclose(
-        mixed, sum(part.gradients(SCORES, LABELS, GROUP)[0] for part in parts), rtol=1e-4, atol=1e-5
+        mixed, sum(part.gradients(LABELS, SCORES, GROUP)[0] for part in parts), rtol=1e-4, atol=1e-5
     )
     for method in ("mgda", "chebyshev"):
         pareto = lp.Pareto(parts, method)
         weights = np.array(pareto.weights(SCORES, LABELS, GROUP))
         assert len(pareto.sources) == 2
         assert weights.sum() == pytest.approx(1.0)
-    assert np.isfinite(lp.SPSA(BUILT_IN[5]).gradients(SCORES, LABELS, GROUP)[0]).all()
-    assert np.isfinite(lp.FDSA(BUILT_IN[8]).gradients(SCORES, LABELS, GROUP)[0]).all()
-    assert np.isfinite(lp.objective(BUILT_IN[3]).gradients(SCORES, LABELS, GROUP)[0]).all()
+    assert np.isfinite(lp.SPSA(BUILT_IN[5]).gradients(LABELS, SCORES, GROUP)[0]).all()
+    assert np.isfinite(lp.FDSA(BUILT_IN[8]).gradients(LABELS, SCORES, GROUP)[0]).all()
+    assert np.isfinite(lp.objective(BUILT_IN[3]).gradients(LABELS, SCORES, GROUP)[0]).all()
 
 
 # --- what is refused
@@ -365,7 +365,7 @@ REFUSED = [
     (lambda: lp.Revenue(price=[1.0, np.inf]), "infinite"),
     (lambda: lp.Revenue(k=3), "column 'price': expected one number per row"),
     (lambda: lp.evaluate(lp.Revenue(price=[1.0]), LABELS, SCORES, GROUP), "column 'price': expected one value per row"),
-    (lambda: lp.LambdaRank(lp.Exposure(group=[1.0])).gradients(SCORES, LABELS, GROUP), "columns= of its own"),
+    (lambda: lp.LambdaRank(lp.Exposure(group=[1.0])).gradients(LABELS, SCORES, GROUP), "columns= of its own"),
     (
         lambda: lp.evaluate(BUILT_IN[0], LABELS, SCORES, GROUP, columns={"prise": PRICE}),
         "no measure here has a column 'prise'",

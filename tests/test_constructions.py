@@ -88,7 +88,7 @@ def test_every_construction_with_every_measure(construction, name, queries, sigm
     objective = lp.LambdaRank(name, construction=construction, sigma=sigma)
     exact = objective.differentiate(Queries(labels, group), scores, exact=True, dtype=np.float64)
     expected = expected_of(construction, name, scores, labels, group, sigma=sigma)
-    check(objective.gradients(scores, labels, group), expected, exact)
+    check(objective.gradients(labels=labels, scores=scores, group=group), expected, exact)
 
 
 def test_every_measure_at_least_once():
@@ -97,7 +97,7 @@ def test_every_measure_at_least_once():
     for name in MEASURES:
         y = np.array(scaled(name, labels))
         objective = lp.LambdaRank(name, construction="discrete_bounded")
-        check(objective.gradients(scores, y, group), expected_of("discrete_bounded", name, scores, y, group))
+        check(objective.gradients(y, scores, group), expected_of("discrete_bounded", name, scores, y, group))
 
 
 @pytest.mark.parametrize("construction", NAMES)
@@ -108,20 +108,24 @@ def test_weights_tiers_steps_and_the_other_cost(construction, name):
     weight, tier = rng.random(len(scores)) * 3, rng.integers(0, 2, len(scores)).astype(float)
     objective = lp.LambdaRank(name, construction=construction)
     check(
-        objective.gradients(scores, labels, group, weight),
+        objective.gradients(labels=labels, scores=scores, group=group, weight=weight),
         expected_of(construction, name, scores, labels, group, weight=weight),
     )
 
-    plain = objective.gradients(scores, labels, group)
+    plain = objective.gradients(labels=labels, scores=scores, group=group)
     per_query = rng.random(len(group)) + 0.5
-    for f, e in zip(objective.gradients(scores, labels, group, per_query), plain, strict=True):
+    for f, e in zip(
+        objective.gradients(labels=labels, scores=scores, group=group, weight=per_query), plain, strict=True
+    ):
         np.testing.assert_allclose(f, e * np.repeat(per_query, group), rtol=1e-5, atol=1e-15)
 
     lower = lp.LambdaRank(name, construction=construction, labels=labels)
     graded = lp.Graded([lp.LambdaRank("ndcg"), lower], weights=[0.0, 1.0])
-    check(graded.gradients(scores, tier, group), expected_of(construction, name, scores, labels, group, tier=tier))
+    check(graded.gradients(tier, scores, group), expected_of(construction, name, scores, labels, group, tier=tier))
 
-    stepped, ones = lp.LambdaRank(name, construction=construction, step="gradient").gradients(scores, labels, group)
+    stepped, ones = lp.LambdaRank(name, construction=construction, step="gradient").gradients(
+        labels=labels, scores=scores, group=group
+    )
     assert (ones == 1).all()
     for before, after in zip(split(plain[0], group), split(stepped, group), strict=True):
         deviation = before.std(dtype=np.float64) if len(before) else 0.0
@@ -131,7 +135,7 @@ def test_weights_tiers_steps_and_the_other_cost(construction, name):
     if objective.construction.costed:
         other = lp.LambdaRank(name, construction=construction, cost=lp.Sigmoid(0.5), normalize="none")
         gradient, _ = expected_of(construction, name, scores, labels, group, cost=lambda o: sigmoid(o, 0.5))
-        check(other.gradients(scores, labels, group)[:1], [gradient])
+        check(other.gradients(labels=labels, scores=scores, group=group)[:1], [gradient])
     else:
         for option in ({"cost": lp.Sigmoid(0.5)}, {"sigma": 2.0}):
             with pytest.raises(lp.LambdaplugError, match=r"has no pair cost: leave out cost= and sigma="):
@@ -164,7 +168,9 @@ def test_the_hosts_normalisations(monkeypatch, name, construction):
         queries = Queries(labels, group, document_weight=weights)
         exact = objective.differentiate(queries, scores, exact=True, dtype=np.float64)
         check(objective.differentiate(queries, scores), expected, exact)
-    alone = lp.LambdaRank(measure, construction=construction, normalize="log").gradients(scores, labels, group)
+    alone = lp.LambdaRank(measure, construction=construction, normalize="log").gradients(
+        labels=labels, scores=scores, group=group
+    )
     check(alone, expected_of(construction, name, scores, labels, group, log=True))
     if not costed:
         with pytest.raises(lp.LambdaplugError, match="has no pair cost"):
@@ -181,7 +187,7 @@ def test_what_holds_whatever_the_construction(construction):
     assert (one[1] > 0).all()
     sums = np.array([g.sum() for g in split(one[0].astype(float), group)])
     assert objective.construction.pairwise == (np.abs(sums).max() < 1e-5)
-    none, floor = objective.gradients([3.0, 2.0, 1.0], [0, 0, 0], [3])
+    none, floor = objective.gradients([0, 0, 0], [3.0, 2.0, 1.0], [3])
     assert not none.any()
     np.testing.assert_allclose(floor, 1e-16)
 
@@ -200,7 +206,10 @@ def test_parameters():
         objective = lp.LambdaRank("map", construction=build)
         pairs = zip(split(scores, group), split(labels, group), strict=True)
         wanted = zip(*(expected(list(s), list(y)) for s, y in pairs), strict=True)
-        check(objective.gradients(scores, labels, group), [np.concatenate(arrays) for arrays in wanted])
+        check(
+            objective.gradients(labels=labels, scores=scores, group=group),
+            [np.concatenate(arrays) for arrays in wanted],
+        )
         assert repr(objective) == f"LambdaRank('map', construction={build!r})"
         assert pickle.loads(pickle.dumps(build)) == build
     assert repr(lp.LambdaRank("map", construction="local_cost")) == "LambdaRank('map', construction='local_cost')"
@@ -232,17 +241,23 @@ def test_a_floor_reaches_below_the_cut_and_long_lists_add_up():
     for construction in (lp.constructions.SpringSmooth(), lp.constructions.LocalCost(window=700)):
         objective = lp.LambdaRank("ndcg@5", construction=construction)
         exact = objective.differentiate(Queries(labels, [1300]), scores, exact=True, dtype=np.float64)
-        for f, e in zip(objective.gradients(scores, labels, [1300]), exact, strict=True):
+        for f, e in zip(objective.gradients(labels=labels, scores=scores, group=[1300]), exact, strict=True):
             np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max())
     low = np.argsort(-scores)[1000:]
-    assert np.count_nonzero(lp.LambdaRank("ndcg@5").gradients(scores, labels, [1300])[0][low]) == 300
-    assert lp.LambdaRank("ndcg@5", construction="spring_smooth").gradients(scores, labels, [1300])[0][low].all()
+    assert (
+        np.count_nonzero(lp.LambdaRank("ndcg@5").gradients(labels=labels, scores=scores, group=[1300])[0][low]) == 300
+    )
+    assert (
+        lp.LambdaRank("ndcg@5", construction="spring_smooth")
+        .gradients(labels=labels, scores=scores, group=[1300])[0][low]
+        .all()
+    )
 
 
 def test_diagnostics_count_what_acts():
     scores, labels, group = [5.0, 4.0, 3.0, 2.0, 1.0, 0.0], [0, 2, 0, 1, 2, 0], [6]
     counts = {
-        name: int(sum(effective_pairs(lp.LambdaRank("ndcg@2", construction=name), scores, labels, group).values())[0])
+        name: int(sum(effective_pairs(lp.LambdaRank("ndcg@2", construction=name), labels, scores, group).values())[0])
         for name in NAMES[:4]
     }
     unequal = sum(a != b for i, a in enumerate(labels) for b in labels[i + 1 :])
@@ -255,15 +270,15 @@ def test_diagnostics_count_what_acts():
     }
     single = lp.LambdaRank("ndcg", construction="discrete_bounded")
     with pytest.raises(lp.LambdaplugError, match="acts on single documents: it has no pairs to count"):
-        effective_pairs(single, scores, labels, group)
+        effective_pairs(single, labels, scores, group)
     with pytest.raises(lp.LambdaplugError, match="expected a LambdaRank of pairs"):
-        force_by_label(single, scores, labels, group)
+        force_by_label(single, labels, scores, group)
 
 
 def test_documents_without_a_label_keep_their_positions():
     scores = [4.0, 3.0, 2.0, 1.0]
     objective = lp.LambdaRank("ndcg", labels=[0.0, np.nan, 2.0, 1.0], construction="discrete_bounded")
-    gradient, _ = objective.gradients(scores, [0, 0, 0, 0], [4])
+    gradient, _ = objective.gradients([0, 0, 0, 0], scores, [4])
     # Of the positions 0, 2 and 3 the document with label 2 belongs in 0, label 1 in 2, label 0 in 3.
     np.testing.assert_array_equal(np.sign(gradient), [1, 0, -1, -1])
 
@@ -356,11 +371,11 @@ def test_loss2_is_the_formula(name):
         objective = lp.LambdaRank(name, construction=lp.constructions.Loss2(mu), sigma=sigma)
         expected = by_query(lambda s, y: loss2(name, s, y, mu, sigma=sigma), scores, labels, group)  # noqa: B023
         exact = objective.differentiate(Queries(labels, group), scores, exact=True, dtype=np.float64)
-        check(objective.gradients(scores, labels, group), expected, exact)
+        check(objective.gradients(labels=labels, scores=scores, group=group), expected, exact)
     expected = by_query(
         lambda s, y, weight: loss2(name, s, y, 0.5, sigma=2.0, weight=weight), scores, labels, group, weight=weight
     )
-    check(objective.gradients(scores, labels, group, weight), expected)
+    check(objective.gradients(labels=labels, scores=scores, group=group, weight=weight), expected)
 
 
 def test_loss2_without_mu_is_the_default_bit_for_bit():
@@ -371,7 +386,10 @@ def test_loss2_without_mu_is_the_default_bit_for_bit():
                 lp.LambdaRank(name, construction=construction, **options)
                 for construction in ("ranknet_weight_pairs", lp.constructions.Loss2(mu=0))
             )
-            np.testing.assert_array_equal(none.gradients(scores, labels, group), plain.gradients(scores, labels, group))
+            np.testing.assert_array_equal(
+                none.gradients(labels=labels, scores=scores, group=group),
+                plain.gradients(labels=labels, scores=scores, group=group),
+            )
 
 
 def test_long_lists_of_both_add_up():
@@ -519,9 +537,12 @@ def test_extended_is_lambdarank_with_more_pairs(monkeypatch, name, documents, ch
 
     objective = lp.LambdaRank(OWN_CUT.get(name, name), construction=lp.constructions.Extended(documents))
     exact = objective.differentiate(Queries(labels, group), scores, exact=True, dtype=np.float64)
-    check(objective.gradients(scores, labels, group), by_query(build, scores, labels, group), exact)
+    check(objective.gradients(labels=labels, scores=scores, group=group), by_query(build, scores, labels, group), exact)
     weight = np.random.default_rng(5).random(len(scores)) * 3
-    check(objective.gradients(scores, labels, group, weight), by_query(build, scores, labels, group, weight=weight))
+    check(
+        objective.gradients(labels=labels, scores=scores, group=group, weight=weight),
+        by_query(build, scores, labels, group, weight=weight),
+    )
 
 
 def test_extended_with_tiers_and_documents_without_a_label():
@@ -531,11 +552,11 @@ def test_extended_with_tiers_and_documents_without_a_label():
     chosen = best(rank(list(scores)), list(labels), 3)
     assert chosen
     objective = lp.LambdaRank("ndcg@3", construction="extended", labels=labels)
-    check(objective.gradients(scores, tier, [20]), extended("ndcg@3", list(scores), list(labels), chosen))
+    check(objective.gradients(tier, scores, [20]), extended("ndcg@3", list(scores), list(labels), chosen))
     graded = lp.Graded([lp.LambdaRank("ndcg"), objective], weights=[0.0, 1.0])
     same = lambda i, j: tier[i] == tier[j]  # noqa: E731
     expected = extended("ndcg@3", list(scores), list(labels), chosen, allowed=same)
-    check(graded.gradients(scores, tier, [20]), expected)
+    check(graded.gradients(tier, scores, [20]), expected)
 
 
 def test_extended_draws_every_choice_as_often():
@@ -546,14 +567,16 @@ def test_extended_draws_every_choice_as_often():
     counts = collections.Counter()
     for seed in range(150):
         objective = lp.LambdaRank("ndcg@2", construction=lp.constructions.Extended("random"), seed=seed)
-        gradient = objective.gradients(scores, labels, [7])[0]
-        again = objective.gradients([*scores, 0.0, 1.0], [*labels, 0, 1], [7, 2])[0]
+        gradient = objective.gradients(labels=labels, scores=scores, group=[7])[0]
+        again = objective.gradients([*labels, 0, 1], [*scores, 0.0, 1.0], [7, 2])[0]
         np.testing.assert_array_equal(again[:7], gradient)  # a query's draws are its own
         counts[next(choice for choice, expected in possible.items() if np.allclose(gradient, expected, atol=1e-6))] += 1
     assert len(counts) == 3
     assert min(counts.values()) > 30
     objective = lp.LambdaRank("ndcg@2", construction=lp.constructions.Extended("random"))
-    moved = [objective.gradients(np.array(scores) + shift, labels, [7])[0] for shift in range(9)]  # other rounds
+    moved = [
+        objective.gradients(labels=labels, scores=np.array(scores) + shift, group=[7])[0] for shift in range(9)
+    ]  # other rounds
     assert len({gradient.round(6).tobytes() for gradient in moved}) > 1
 
 
@@ -568,9 +591,9 @@ def test_both_go_by_the_noisy_order(construction):
         expected = loss2("ndcg@3", list(scores), list(labels), 10.0, order)
     else:
         expected = extended("ndcg@3", list(scores), list(labels), best(order, list(labels), 3), order)
-    check(objective.gradients(scores, labels, [14]), expected)
+    check(objective.gradients(labels=labels, scores=scores, group=[14]), expected)
     near = lp.LambdaRank("ndcg@3", construction=construction, noise=1.0, seed=11, neighbours=2)
-    assert np.abs(near.gradients(scores, labels, [14])[0] - expected[0]).max() > 0
+    assert np.abs(near.gradients(labels=labels, scores=scores, group=[14])[0] - expected[0]).max() > 0
 
 
 @pytest.mark.parametrize(
@@ -612,7 +635,7 @@ def test_both_are_the_same_at_any_number_of_threads_and_count_their_pairs(constr
         np.testing.assert_array_equal(one, two)
     scores, labels = [5.0, 4.0, 3.0, 2.0, 1.0, 0.0], [0, 1, 0, 1, 2, 0]
     objective = lp.LambdaRank("ndcg@2", construction=construction)
-    count = int(sum(effective_pairs(objective, scores, labels, [6]).values())[0])
+    count = int(sum(effective_pairs(objective, labels, scores, [6]).values())[0])
     acting = {(a, b) for a in range(2) for b in range(a + 1, 6)}
     if isinstance(construction, lp.constructions.Extended):
         acting |= {(min(a, 4), max(a, 4)) for a in range(6) if a != 4}  # the 2, at place 4, is lacking

@@ -141,7 +141,7 @@ def test_gradients_are_the_pair_loop(monkeypatch, measure, spread):
     edges = np.cumsum(group)[:-1]
     parts = zip(*(np.split(x, edges) for x in (scores, labels, weight)), strict=True)
     expected = [oracle.gradients("revenue@3", *map(list, (s, y)), 1.5, list(w)) for s, y, w in parts]
-    found = lp.LambdaRank(measure, sigma=1.5).gradients(scores, labels, group, weight)
+    found = lp.LambdaRank(measure, sigma=1.5).gradients(labels=labels, scores=scores, group=group, weight=weight)
     for f, e in zip(found, zip(*expected, strict=True), strict=True):
         e = np.concatenate(e)
         np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max())
@@ -151,8 +151,8 @@ def test_written_out_average_precision_is_map():
     # Long queries as well: several blocks of rows and columns in float32.
     for scores, labels, group in (generated(queries=300), generated(1, queries=6, longest=1500)):
         binary = (labels >= 4).astype(float)
-        found = lp.LambdaRank(AVERAGE).gradients(scores, binary, group)
-        expected = lp.LambdaRank("map").gradients(scores, binary, group)
+        found = lp.LambdaRank(AVERAGE).gradients(binary, scores, group)
+        expected = lp.LambdaRank("map").gradients(binary, scores, group)
         for f, e in zip(found, expected, strict=True):
             np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max())
 
@@ -172,8 +172,8 @@ def test_rows_are_as_good_as_the_built_in_measures():
     for scores, labels, group in (generated(queries=100), generated(1, queries=6, longest=1500)):
         for mine, theirs in ((gain, "ndcg"), (PRECISE, "map"), (STOPPING, "err(max_label=4)")):
             for stretch in (1.0, 30.0):
-                found = lp.LambdaRank(mine).gradients(stretch * scores, labels, group)
-                expected = lp.LambdaRank(theirs).gradients(stretch * scores, labels, group)
+                found = lp.LambdaRank(mine).gradients(labels=labels, scores=stretch * scores, group=group)
+                expected = lp.LambdaRank(theirs).gradients(labels=labels, scores=stretch * scores, group=group)
                 for f, e in zip(found, expected, strict=True):
                     np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max())
 
@@ -219,14 +219,14 @@ def test_both_hosts_train_for_it_and_stop_on_it():
 def test_rows_without_a_label_are_in_no_pair_and_count_as_0(monkeypatch):
     monkeypatch.setitem(oracle.VALUES, "revenue@3", lambda labels: sum(labels[:3]))
     scores, labels = [5.0, 4.0, 3.0, 2.0, 1.0], [np.nan, 2.0, 1.0, 0.0, 3.0]
-    found, _ = lp.LambdaRank(BRUTE, labels=labels).gradients(scores, [0] * 5, [5])
+    found, _ = lp.LambdaRank(BRUTE, labels=labels).gradients([0] * 5, scores, [5])
     expected, _ = oracle.gradients("revenue@3", scores, [0.0, *labels[1:]], allowed=lambda i, j: 0 not in (i, j))
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_a_normalised_measure_is_undefined_without_an_ideal():
     assert np.isnan(lp.evaluate(AVERAGE, [0, 0], [1, 0], [2])["average"])
-    assert not lp.LambdaRank(AVERAGE).gradients([1, 0], [0, 0], [2])[0].any()
+    assert not lp.LambdaRank(AVERAGE).gradients(labels=[0, 0], scores=[1, 0], group=[2])[0].any()
 
 
 # --- verify ------------------------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def test_rows_that_cannot_be_used_are_an_error_in_training():
     ):
         objective = lp.LambdaRank(lp.custom("revenue@3", revenue, rows=rows))
         with pytest.raises(lp.LambdaplugError, match=message):
-            objective.gradients(np.arange(30), np.arange(30) % 3, [30])
+            objective.gradients(np.arange(30) % 3, np.arange(30.0), [30])
 
 
 def test_a_division_by_zero_is_an_error():
@@ -350,7 +350,7 @@ def test_a_division_by_zero_is_an_error():
         lp.evaluate(lp.custom("inverse", lambda labels: inverse(labels[0] - 2)), [2.0], [1.0], [1])
     measure = lp.custom("shares", revenue, rows=shares)
     assert measure.symmetric  # though there are no shares of 0
-    assert lp.LambdaRank(measure).gradients([2.0, 1.0], [1, 0], [2])[0].tolist() == [0.0, 0.0]
+    assert lp.LambdaRank(measure).gradients([1, 0], [2.0, 1.0], [2])[0].tolist() == [0.0, 0.0]
 
 
 def test_bools_and_defaults():
@@ -362,7 +362,7 @@ def test_bools_and_defaults():
 
     fast = lp.custom("better", better, delta=better_delta, normalize=True)
     brute = lp.custom("better", better)
-    data = [2.0, 1.0, 0.0], [1, 2, 2], [3]
+    data = [1, 2, 2], [2.0, 1.0, 0.0], [3]
     np.testing.assert_array_equal(lp.LambdaRank(fast).gradients(*data), lp.LambdaRank(brute).gradients(*data))
     assert lp.evaluate(fast, [2, 0], [1, 0], [2]) == {"better": 1.0}
     assert lp.verify(fast)
@@ -532,7 +532,7 @@ measure = lp.custom("revenue@2", revenue)
 by_rows = lp.LambdaRank(lp.custom("revenue@2", revenue, rows=counted, gain=lambda label: label, k=SLOTS))
 if len(sys.argv) > 1:
     objective = lp.LambdaRank(measure)
-    print(objective.gradients([0.0, 0.0, 0.0], [0, 1, 2], [3])[0].tolist())
+    print(objective.gradients([0, 1, 2], [0.0, 0.0, 0.0], [3])[0].tolist())
     with open(sys.argv[1], "wb") as file:
         file.write(cloudpickle.dumps((objective, lp.metric(measure), by_rows)))
 print(lp.evaluate([measure, lp.custom("top", shop.top)], [0, 1, 2], [0.0, 0.0, 0.0], [3]))
@@ -551,8 +551,8 @@ WORKER = """
 import sys, pickle
 with open(sys.argv[1], "rb") as file:
     objective, metric, by_rows = pickle.load(file)
-print(objective.gradients([0.0, 0.0, 0.0], [0, 1, 2], [3])[0].tolist())
-print(by_rows.gradients([0.0, 0.0, 0.0], [0, 1, 2], [3])[0].tolist())
+print(objective.gradients([0, 1, 2], [0.0, 0.0, 0.0], [3])[0].tolist())
+print(by_rows.gradients([0, 1, 2], [0.0, 0.0, 0.0], [3])[0].tolist())
 print(metric, metric.parts[0][0][0] == objective.measure)
 """
 
@@ -682,9 +682,11 @@ def test_values_that_are_not_finite_name_the_query():
     with pytest.raises(lp.LambdaplugError, match="value of query 1 is inf"):
         lp.evaluate(measure, *arguments)
     with pytest.raises(lp.LambdaplugError, match="in query 1, exchanging two documents"):
-        lp.LambdaRank(measure).gradients(arguments[1], arguments[0], arguments[2])
+        lp.LambdaRank(measure).gradients(labels=arguments[0], scores=arguments[1], group=arguments[2])
     with pytest.raises(lp.LambdaplugError, match="in query 1, moving a document"):
-        lp.LambdaRank(measure, construction="discrete_bounded").gradients(arguments[1], arguments[0], arguments[2])
+        lp.LambdaRank(measure, construction="discrete_bounded").gradients(
+            labels=arguments[0], scores=arguments[1], group=arguments[2]
+        )
     with pytest.raises(lp.LambdaplugError, match="query 0 in ideal order is not finite"):
         lp.evaluate(lp.custom("inverse", inverse, normalize=True), [2, 1], [1, 0], [2])
     with pytest.raises(lp.LambdaplugError, match=r"verify: .*for an order of the labels"):
@@ -726,7 +728,8 @@ def test_a_delta_is_never_asked_below_its_k(construction, k):
     known = lp.custom("eleven", eleven, delta=eleven_delta, k=11)
     plain = lp.custom("all", eleven, k=k)
     found, expected = (
-        lp.LambdaRank(measure, construction=construction).gradients(scores, labels, [30]) for measure in (known, plain)
+        lp.LambdaRank(measure, construction=construction).gradients(labels=labels, scores=scores, group=[30])
+        for measure in (known, plain)
     )
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
 
@@ -824,7 +827,7 @@ def test_verify_looks_further_down_than_the_short_lists():
 def test_rounding_is_no_force():
     """Four documents in five slots: whatever changes places, the sum is the same, up to its last digit."""
     five = lp.custom("five", lambda labels: np.sum(labels[:5]), k=5)
-    data = [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.7], [4]
+    data = {"scores": [0.4, 0.3, 0.2, 0.1], "labels": [0.1, 0.2, 0.3, 0.7], "group": [4]}
     for objective in (
         lp.LambdaRank(five, normalize="std"),
         lp.LambdaRank(five, cost=lp.Sigmoid()),
@@ -832,7 +835,7 @@ def test_rounding_is_no_force():
         lp.SPSA(five, evaluations=8, c=1.0),
         lp.FDSA(lp.DCG(k=5, gain="linear", discount=[1] * 5), c=1.0),
     ):
-        assert not objective.gradients(*data)[0].any(), objective
+        assert not objective.gradients(**data)[0].any(), objective
 
 
 def test_two_measures_of_one_name_are_refused():
@@ -850,7 +853,7 @@ def test_the_sign_of_a_scale_does_not_matter():
     def value(labels):
         return 0.0 * labels[0]
 
-    data = [0.2, 0.1, 0.3], [1, 0, 2], [3]
+    data = [1, 0, 2], [0.2, 0.1, 0.3], [3]
     up, down = (lp.LambdaRank(lp.custom("signed", value, rows=rows(s))).gradients(*data) for s in (1.0, -1.0))
     np.testing.assert_array_equal(up, down)
     assert np.abs(up[0]).max() > 0.1
@@ -867,10 +870,10 @@ def test_numerical_gradients_say_what_is_wrong_with_a_value(kind):
         return 1.0 if labels[0] < 2 else np.nan
 
     with pytest.raises(lp.LambdaplugError, match="reads beyond the end of an array"):
-        kind(lp.custom("long", long)).gradients(np.arange(15) / 10, np.arange(15) % 2, [15])
+        kind(lp.custom("long", long)).gradients(np.arange(15) % 2, np.arange(15) / 10, [15])
     scores, labels, group = [0.3, 0.2, 0.1, 0.2, 0.1], [1, 0, 1, 2, 0], [3, 2]
     with pytest.raises(lp.LambdaplugError, match="the measure of query 1 is not finite"):
-        kind(lp.custom("inverse", inverse), c=1.0).gradients(scores, labels, group)
+        kind(lp.custom("inverse", inverse), c=1.0).gradients(labels=labels, scores=scores, group=group)
 
 
 def closure(number):
@@ -890,7 +893,7 @@ def test_functions_are_freed_with_their_measures(monkeypatch):
     for number in range(3):
         measure, *functions = closure(number)
         assert lp.evaluate(measure, labels, scores, group) == {f"top{number}": number}
-        gradient, _ = lp.LambdaRank(measure).gradients(scores, labels, group)
+        gradient, _ = lp.LambdaRank(measure).gradients(labels=labels, scores=scores, group=group)
         assert np.any(gradient != 0) == (number > 0)
         seen += functions
     kept = closure(7)[0]

@@ -826,7 +826,7 @@ def test_a_worker_that_compiles_first_is_waited_for(client):
 
     objective = Where(lp.custom("only_here", value))
     first, second = both(client)
-    ready = client.submit(lambda: objective.gradients([0.0, 0.0], [0, 1], [2])[0].tolist(), workers=[first], pure=False)
+    ready = client.submit(lambda: objective.gradients([0, 1], [0.0, 0.0], [2])[0].tolist(), workers=[first], pure=False)
     assert ready.result(timeout=60)[0] > 0  # compiled there, not on the other
     for host in HOSTS:
         trained = within(

@@ -20,8 +20,8 @@ QUERIES = Queries(LABELS, GROUP)
 
 def test_the_numbers_are_those_of_the_two_gradients():
     a, b = lp.LambdaRank("ndcg"), lp.LambdaRank("map@3", sigma=2.0)
-    report = lp.analysis.explain_difference(a, b, SCORES, LABELS, GROUP)
-    first, second = (objective.gradients(SCORES, LABELS, GROUP) for objective in (a, b))
+    report = lp.analysis.explain_difference(a, b, LABELS, SCORES, GROUP)
+    first, second = (objective.gradients(LABELS, SCORES, GROUP) for objective in (a, b))
     np.testing.assert_allclose(report.gradient_a, first[0], atol=1e-6)
     assert report.correlation == pytest.approx(np.corrcoef(first[0], second[0])[0, 1], abs=1e-5)
     assert report.scale == pytest.approx(np.sqrt(np.sum(second[0] ** 2) / np.sum(first[0] ** 2)), rel=1e-5)
@@ -38,7 +38,7 @@ def test_the_numbers_are_those_of_the_two_gradients():
 
 def test_the_pairs_are_those_that_changed_most():
     a, b = lp.LambdaRank("ndcg"), lp.LambdaRank("map")
-    report = lp.analysis.explain_difference(a, b, SCORES, LABELS, GROUP, pairs=3)
+    report = lp.analysis.explain_difference(a, b, LABELS, SCORES, GROUP, pairs=3)
     rows = slice(*QUERIES.offsets[report.worst : report.worst + 2].tolist())
     scores, labels = SCORES[rows].tolist(), LABELS[rows].tolist()
     changes = {}
@@ -86,7 +86,7 @@ def test_pair_forces_add_up_to_the_gradient(objective):
 
 
 def test_it_prints_and_plots(tmp_path):
-    report = lp.analysis.explain_difference(lp.presets.lightgbm(), lp.LambdaRank("map"), SCORES, LABELS, GROUP)
+    report = lp.analysis.explain_difference(lp.presets.lightgbm(), lp.LambdaRank("map"), LABELS, SCORES, GROUP)
     text = str(report)
     for part in (
         "a  presets.lightgbm()",
@@ -104,14 +104,14 @@ def test_it_prints_and_plots(tmp_path):
 
 
 def test_where_there_is_nothing_to_explain():
-    same = lp.analysis.explain_difference(lp.LambdaRank("ndcg"), lp.LambdaRank("ndcg"), SCORES, LABELS, GROUP)
+    same = lp.analysis.explain_difference(lp.LambdaRank("ndcg"), lp.LambdaRank("ndcg"), LABELS, SCORES, GROUP)
     assert "No difference but the scale" in str(same)
     assert same.flips == 0
     assert same.plot() is not None
-    silent = lp.analysis.explain_difference(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), [1, 2], [0, 0], [2])
+    silent = lp.analysis.explain_difference(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), [0, 0], [1, 2], [2])
     assert np.isnan(silent.correlation)
     assert silent.pairs is None
-    smooth = lp.analysis.explain_difference(lp.LambdaRank("ndcg"), lp.Approx("ndcg"), SCORES, LABELS, GROUP)
+    smooth = lp.analysis.explain_difference(lp.LambdaRank("ndcg"), lp.Approx("ndcg"), LABELS, SCORES, GROUP)
     assert "pairs are not known" in str(smooth)
     with pytest.raises(lp.LambdaplugError, match="explain_difference: expected an objective such as"):
-        lp.analysis.explain_difference("ndcg", lp.LambdaRank("map"), SCORES, LABELS, GROUP)
+        lp.analysis.explain_difference("ndcg", lp.LambdaRank("map"), LABELS, SCORES, GROUP)

@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import lambdaplug as lp
+from lambdaplug.deprecation import scores_come_first
 from lambdaplug.tables import Report
 
 pytestmark = pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")
@@ -175,14 +176,73 @@ def test_one_order_of_arguments_and_the_old_one_warns():
     with pytest.warns(DeprecationWarning, match=old_order):
         assert lp.compare("p@1", [1, 0], [2, 0], [0.2, 0.1], [0.1, 0.2]).losses == 1
     assert lp.compare("p@1", [1, 0], [0.2, 0.1], [0.1, 0.2], [2, 0]).losses == 1
-    # Two columns of the same length cannot be told apart: by name, or in the old order.
     gradient = NDCG.gradients(labels=Y, scores=SCORES, qid=QID)[0]
-    with pytest.warns(DeprecationWarning, match="give scores=, labels=, group= by name") as seen:
-        np.testing.assert_array_equal(NDCG.gradients(SCORES, Y, GROUP)[0], gradient)
-    assert seen[0].filename == __file__
-    for call in (lambda: NDCG.gradients(SCORES, scores=SCORES), lambda: NDCG.gradients(*"abcdef")):
+    for call in (
+        lambda: NDCG.gradients(SCORES, Y, GROUP)[0],
+        lambda: NDCG.gradients(SCORES, labels=Y, group=GROUP)[0],
+    ):
+        with pytest.warns(
+            DeprecationWarning, match=r"gradients: the order of arguments is \(labels, scores, group\)"
+        ) as seen:
+            np.testing.assert_array_equal(call(), gradient)
+        assert seen[0].filename == __file__
+    for call in (lambda: NDCG.gradients(Y, SCORES, scores=SCORES), lambda: NDCG.gradients(*"abcdefg")):
         with pytest.raises(TypeError, match=r"gradients\(\)"):
             call()
+
+
+ZEROS, FLOATS, CLICKS = np.zeros(3), [0.5, -1.0, 2.0], [0.1, 0.9, 0.2]
+GRADES, WHOLE, ROUNDS = [0, 2, 1], [3.0, 1.0, 2.0], np.array([[0.1, 0.2, 0.3], [3.0, 1.0, 2.0]])
+ORDERS = {
+    "grades and scores": (GRADES, FLOATS, False),
+    "grades of a floating type": (WHOLE, FLOATS, False),
+    "positive scores": (GRADES, CLICKS, False),
+    "negative integers": (GRADES, [-1, 2, 3], False),
+    "integers and a floating type": (GRADES, WHOLE, False),
+    "before the first round": (GRADES, ZEROS, False),
+    "fractions before the first round": (CLICKS, ZEROS, False),
+    "integers before the first round": (GRADES, [0, 0, 0], False),
+    "labels that are all 0": ([0, 0, 0], FLOATS, False),
+    "labels that are all 0, of a floating type": (ZEROS, FLOATS, False),
+    "fractions and negative scores": (CLICKS, FLOATS, False),
+    "rounds of scores": (GRADES, ROUNDS, False),
+    "no label for a row": ([0, np.nan, 2], FLOATS, False),
+    "the same": (WHOLE, WHOLE, False),
+    "nothing": ([], [], False),
+    "old: scores and grades": (FLOATS, GRADES, True),
+    "old: scores and grades of a floating type": (CLICKS, WHOLE, True),
+    "old: before the first round": (ZEROS, GRADES, True),
+    "old: before the first round, floating types": (ZEROS, WHOLE, True),
+    "old: rounds of scores": (ROUNDS, GRADES, True),
+    "either: integers": (GRADES, [3, 1, 2], None),
+    "either: floating types": (WHOLE, [2.0, 0.0, 1.0], None),
+    "either: a floating type and integers": (WHOLE, GRADES, None),
+    "either: fractions": (CLICKS, [0.5, 0.2, 0.1], None),
+    "either: negative numbers and fractions": (FLOATS, CLICKS, None),
+    "either: zeros and integers": ([0, 0, 0], GRADES, None),
+    "either: zeros and fractions": (ZEROS, CLICKS, None),
+}
+
+
+@pytest.mark.parametrize("case", ORDERS)
+def test_which_of_two_arrays_the_labels_are(case):
+    first, second, old = ORDERS[case]
+    assert scores_come_first(first, second) is old
+    assert scores_come_first(pd.Series(first), second) is old if np.ndim(first) == 1 else True
+    if np.ndim(first) == np.ndim(second) == 1 and len(first) and case != "no label for a row":
+        rmse = lp.QueryRMSE()  # which takes any labels
+        names = {"labels": second, "scores": first} if old else {"labels": first, "scores": second}
+        wanted = rmse.gradients(**names, group=[3])
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            if old is None:
+                with pytest.raises(
+                    lp.LambdaplugError, match=r"could be either.*gradients\(labels=..., scores=..., group="
+                ):
+                    rmse.gradients(first, second, [3])
+            else:
+                np.testing.assert_array_equal(rmse.gradients(first, second, [3]), wanted)
+        assert len(said) == (old is True)
 
 
 # --- scikit-learn ------------------------------------------------------------------------------------------------
@@ -198,6 +258,10 @@ def test_score_is_the_measure_trained_for(host):
     wanted = lp.evaluate("ndcg", Y, model.predict(X), GROUP, weight=weight)["ndcg"]
     assert model.score(X, Y, qid=QID, sample_weight=np.repeat(weight, GROUP)) == wanted
     assert model.score(X, Y, qid=QID, sample_weight=weight) == wanted
+    if host == "xgboost":  # the metric given stays as it is
+        metric = lp.metric("ndcg")
+        ranker(host, eval_metric=metric).fit(X, Y, qid=QID).score(X, Y, qid=QID, sample_weight=weight)
+        assert repr(metric) == "metric('ndcg')"
     with pytest.raises(lp.LambdaplugError, match="equal values within each query"):
         model.score(X, Y, qid=QID, sample_weight=np.arange(len(Y)))
     with pytest.raises(lp.LambdaplugError, match=r"which rows belong together. Pass qid=.*set_score_request"):
@@ -414,7 +478,12 @@ def test_leaderboard_and_compare_take_models():
 def test_the_table_of_measures_has_rows_for_the_built_ins(host):
     threads = {"num_threads": 1, "min_data_in_leaf": 2} if host == "lightgbm" else {"nthread": 1}
     word = "lambdarank" if host == "lightgbm" else "rank:pairwise"
-    table = lp.analysis.match_table(DATA, DATA, "ndcg", host, threads, 2, objective=lp.LambdaRank, builtins=[word])
+    match = functools.partial(lp.analysis.match_table, host=host, params=threads, rounds=2, objective=lp.LambdaRank)
+    words = {"lightgbm": ("lambdarank", "rank_xendcg"), "xgboost": ("rank:ndcg", "rank:pairwise")}[host]
+    assert match(DATA, DATA, "ndcg").trained == ("ndcg", *words)
+    clicks = X, Y / 4, GROUP  # which the built-ins do not take
+    assert match(clicks, clicks, "cndcg").trained == ("cndcg",)
+    table = match(DATA, DATA, "ndcg", builtins=[word])
     assert table.trained == ("ndcg", word)
     assert table.values.shape == table.p_values.shape == (2, 1)
     if host == "lightgbm":
@@ -478,7 +547,7 @@ def test_nothing_is_printed_and_the_hosts_verbosity_counts(capfd):
     model = booster()
     lp.stamp(model)
     lp.analysis.polish(model, X, Y, GROUP, "ndcg", rounds=1, probes=0, progress=False)
-    lp.analysis.match_table(DATA, DATA, "ndcg", rounds=1, progress=False)
+    lp.analysis.match_table(DATA, DATA, "ndcg", rounds=1, progress=False)  # with the built-ins
     assert capfd.readouterr() == ("", "")
     ranker("xgboost").fit(X, Y, qid=QID, eval_set=[(X, Y)], eval_qid=[QID], verbose=True)
     assert "validation_0-ndcg" in capfd.readouterr().out

@@ -15,6 +15,7 @@ from oracle import VALUES, Sums, always, ranknet, reading, scaled, sigmoid
 import lambdaplug as lp
 from lambdaplug.queries import Queries
 
+NAMES = "scores", "labels", "group", "weight"
 CASES = int(os.environ.get("LAMBDAPLUG_FUZZ", "0"))
 BATCH = 250  # queries for which one objective is drawn, as most of the time is compiling
 SMALL, SEED = 8, 80  # batches of the sample; this seed's have every cost, construction, normalisation and kind of sum
@@ -245,7 +246,7 @@ def run_batch(seed, own):
     copies = [None if array is None else np.array(array) for array in arrays]
     queries = Queries.weighted(labels, sizes, weight[kind])
     for tolerance, found in (
-        (FAST, objective.gradients(*arrays)),
+        (FAST, objective.gradients(**dict(zip(NAMES, arrays, strict=True)))),
         (EXACT, objective.differentiate(queries, scores, exact=True, dtype=np.float64)),
     ):
         wrong = compare(found, expected, tolerance)

@@ -52,7 +52,7 @@ def test_gradients_are_the_pair_loop(name, queries, sigma):
     exact = objective.differentiate(Queries(labels, group), scores, exact=True, dtype=np.float64)
     np.testing.assert_allclose(exact[0], gradient, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(exact[1], np.maximum(hessian, HESSIAN_FLOOR), rtol=1e-12, atol=1e-12)
-    fast = objective.gradients(scores, labels, group)
+    fast = objective.gradients(labels=labels, scores=scores, group=group)
     assert fast[0].dtype == fast[1].dtype == np.float32
     for found, expected in zip(fast, (gradient, hessian), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * max(np.abs(expected).max(), 1e-9))
@@ -68,7 +68,7 @@ def test_float32_stays_exact_deep_in_a_long_list(name, n):
     labels = np.zeros(n)
     labels[-30:] = rng.integers(0, 5, 30)
     objective = lp.LambdaRank(name)
-    fast = objective.gradients(scores, labels, [n])
+    fast = objective.gradients(labels=labels, scores=scores, group=[n])
     exact = objective.differentiate(Queries(labels, [n]), scores, exact=True, dtype=np.float64)
     for found, expected in zip(fast, exact, strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
@@ -90,7 +90,7 @@ def test_what_holds_whatever_the_measure(name, options):
     scores, labels, group = generated()
     labels = np.array(scaled(name, labels))
     objective = lp.LambdaRank(name, **options)
-    gradient, hessian = objective.gradients(scores, labels, group)
+    gradient, hessian = objective.gradients(labels=labels, scores=scores, group=group)
     queries = list(zip(split(gradient, group), split(hessian, group), split(labels, group), strict=True))
 
     assert np.abs(gradient).max() > 0
@@ -102,7 +102,9 @@ def test_what_holds_whatever_the_measure(name, options):
 
     # Adding a constant to a query's scores moves nobody.
     shift = np.repeat(np.arange(len(group)) % 7 - 3.0, group)
-    np.testing.assert_allclose(objective.gradients(scores + shift, labels, group)[0], gradient, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        objective.gradients(labels=labels, scores=scores + shift, group=group)[0], gradient, rtol=1e-5, atol=1e-6
+    )
 
     # Neither does the order of the rows, where no two scores are equal (below a cut-off, sums run in row order).
     distinct = scores + 1e-4 * np.arange(len(scores))
@@ -110,8 +112,8 @@ def test_what_holds_whatever_the_measure(name, options):
         [np.random.default_rng(1).permutation(part) for part in split(np.arange(len(scores)), group)]
     )
     mixed = mixed.astype(int)
-    in_order = objective.gradients(distinct, labels, group)
-    shuffled = objective.gradients(distinct[mixed], labels[mixed], group)
+    in_order = objective.gradients(labels, distinct, group)
+    shuffled = objective.gradients(labels[mixed], distinct[mixed], group)
     for found, expected in zip(shuffled, in_order, strict=True):
         if lp.measures.as_measure(name).cutoff is None:
             np.testing.assert_array_equal(found, expected[mixed])
@@ -126,7 +128,7 @@ def test_same_bits_at_any_number_of_threads(name, monkeypatch):
     objective, queries = lp.LambdaRank(name), Queries(labels, group)
     one, two, three = (objective.differentiate(queries, scores, threads=n) for n in (1, 2, 3))
     assert len(queries.tasks(objective.cutoff)) > 3
-    for other in (two, three, objective.gradients(scores, labels, group)):
+    for other in (two, three, objective.gradients(labels=labels, scores=scores, group=group)):
         np.testing.assert_array_equal(one, other)
 
 
@@ -150,9 +152,9 @@ def test_fifty_thousand_documents_in_one_query():
     rng = np.random.default_rng(0)
     n = 50_000
     scores, labels = rng.normal(size=n), (rng.random(n) < 0.001).astype(float)
-    lp.LambdaRank("mrr").gradients(scores[:10], labels[:10], [10])
+    lp.LambdaRank("mrr").gradients(labels[:10], scores[:10], [10])
     tracemalloc.start()
-    gradient, _ = lp.LambdaRank("mrr").gradients(scores, labels, [n])
+    gradient, _ = lp.LambdaRank("mrr").gradients(labels=labels, scores=scores, group=[n])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1000 * n  # bytes; n^2 would be 2.5e9
@@ -163,12 +165,18 @@ def test_a_query_weight_of_two_is_the_query_twice():
     scores, labels, group = generated(longest=8)
     objective = lp.LambdaRank("ndcg")
     weight = np.where(np.arange(len(group)) % 2, 2.0, 1.0)
-    once, weighted = objective.gradients(scores, labels, group), objective.gradients(scores, labels, group, weight)
+    once, weighted = (
+        objective.gradients(labels=labels, scores=scores, group=group),
+        objective.gradients(labels=labels, scores=scores, group=group, weight=weight),
+    )
     for found, expected in zip(weighted, once, strict=True):
         np.testing.assert_allclose(found, expected * np.repeat(weight, group), rtol=1e-6, atol=1e-12)
     # With normalisation too: a weight must not be normalised away.
     objective = lp.LambdaRank("ndcg", step="gradient")
-    once, weighted = objective.gradients(scores, labels, group), objective.gradients(scores, labels, group, weight)
+    once, weighted = (
+        objective.gradients(labels=labels, scores=scores, group=group),
+        objective.gradients(labels=labels, scores=scores, group=group, weight=weight),
+    )
     np.testing.assert_allclose(weighted[0], once[0] * np.repeat(weight, group), rtol=1e-6)
     np.testing.assert_array_equal(weighted[1], np.repeat(weight, group))
 
@@ -180,7 +188,7 @@ def test_document_weights_multiply_the_pairs_force(name, spread):
     scores *= spread
     weight = np.random.default_rng(2).random(len(scores)) * 3
     expected = reference(name, scores, labels, group, weight=weight)
-    found = lp.LambdaRank(name).gradients(scores, labels, group, weight)
+    found = lp.LambdaRank(name).gradients(labels=labels, scores=scores, group=group, weight=weight)
     for f, e in zip(found, expected, strict=True):
         np.testing.assert_allclose(f, e, rtol=0, atol=2e-6 * np.abs(e).max())
     for g in split(found[0], group):
@@ -190,20 +198,22 @@ def test_document_weights_multiply_the_pairs_force(name, spread):
 def test_weights_are_told_apart_by_their_number():
     objective = lp.LambdaRank("ndcg")
     with pytest.raises(lp.LambdaplugError, match=r"one value per query \(1\) or one per document \(2\), got 3"):
-        objective.gradients([0, 1], [0, 1], [2], weight=[1, 2, 3])
+        objective.gradients(labels=[0, 1], scores=[0, 1], group=[2], weight=[1, 2, 3])
     with pytest.raises(lp.LambdaplugError, match="could be one per query or one per document"):
-        objective.gradients([0, 1], [0, 1], [2, 0], weight=[1, 2])
+        objective.gradients(labels=[0, 1], scores=[0, 1], group=[2, 0], weight=[1, 2])
     with pytest.raises(lp.LambdaplugError, match="finite numbers that are not negative"):
-        objective.gradients([0, 1], [0, 1], [2], weight=[-1])
+        objective.gradients(labels=[0, 1], scores=[0, 1], group=[2], weight=[-1])
 
 
 def test_steps_and_normalisation():
     scores, labels, group = generated()
-    newton = lp.LambdaRank("ndcg").gradients(scores, labels, group)
-    gradient, hessian = lp.LambdaRank("ndcg", step="gradient").gradients(scores, labels, group)
+    newton = lp.LambdaRank("ndcg").gradients(labels=labels, scores=scores, group=group)
+    gradient, hessian = lp.LambdaRank("ndcg", step="gradient").gradients(labels=labels, scores=scores, group=group)
     assert (hessian == 1).all()
-    balanced = lp.LambdaRank("ndcg", normalize="std").gradients(scores, labels, group)
-    plain = lp.LambdaRank("ndcg", step="gradient", normalize="none").gradients(scores, labels, group)
+    balanced = lp.LambdaRank("ndcg", normalize="std").gradients(labels=labels, scores=scores, group=group)
+    plain = lp.LambdaRank("ndcg", step="gradient", normalize="none").gradients(
+        labels=labels, scores=scores, group=group
+    )
     np.testing.assert_array_equal(plain[0], newton[0])
     np.testing.assert_array_equal(balanced[0], gradient)
     for before, after, h_before, h_after in zip(
@@ -221,22 +231,22 @@ def test_inputs_of_any_kind_are_read_and_left_alone(dtype):
     scores, labels, group = generated()
     scores = scores.astype(np.float32)
     objective = lp.LambdaRank("map")
-    expected = objective.gradients(scores, labels, group)
+    expected = objective.gradients(labels=labels, scores=scores, group=group)
 
     def strided(x):
         wide = np.zeros((len(x), 3), x.dtype)
         wide[:, 1] = x
         return wide[:, 1]
 
-    inputs = [strided(x) for x in (scores, labels.astype(dtype), np.asarray(group))]
+    inputs = [strided(x) for x in (labels.astype(dtype), scores, np.asarray(group))]
     for x in inputs:
         x.setflags(write=False)
     copies = [x.copy() for x in inputs]
     np.testing.assert_array_equal(objective.gradients(*inputs), expected)
     for x, copy in zip(inputs, copies, strict=True):
         np.testing.assert_array_equal(x, copy)
-    np.testing.assert_array_equal(objective.gradients(list(scores), list(labels), list(group)), expected)
-    np.testing.assert_array_equal(objective.gradients(scores[:, None], labels, group), expected)
+    np.testing.assert_array_equal(objective.gradients(list(labels), list(scores), list(group)), expected)
+    np.testing.assert_array_equal(objective.gradients(labels, scores[:, None], group), expected)
 
 
 def test_labels_of_another_source():
@@ -244,29 +254,29 @@ def test_labels_of_another_source():
     clicks = np.random.default_rng(5).random(len(labels))
     kept = clicks.copy()
     objective = lp.LambdaRank("cndcg", labels=clicks)
-    expected = lp.LambdaRank("cndcg").gradients(scores, clicks, group)
-    np.testing.assert_array_equal(objective.gradients(scores, labels, group), expected)
+    expected = lp.LambdaRank("cndcg").gradients(clicks, scores, group)
+    np.testing.assert_array_equal(objective.gradients(labels=labels, scores=scores, group=group), expected)
     clicks[0] = 0.5  # the caller's array stays the caller's
     assert kept[1] == clicks[1]
     with pytest.raises(lp.LambdaplugError, match=r"one value per row of the data set \(2\), got"):
-        objective.gradients([0, 1], [0, 1], [2])
+        objective.gradients([0, 1], [0.0, 1.0], [2])
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([0, np.nan], [0, 1], [2]), "scores: expected finite numbers, got nan in row 1"),
-        (([0, np.inf], [0, 1], [2]), "scores: expected finite numbers, got inf in row 1"),
-        (([0, 1, 2], [0, 1], [2]), r"scores: expected one per row \(2\), got 3"),
-        (([0, 1], [0, np.nan], [2]), "labels: row 1 is NaN"),
-        (([0, 1], [0, np.inf], [2]), "labels: expected finite numbers"),
-        (([0, 1], [0, 1], [1]), "sizes of 1 queries add up to 1, not to 2 rows"),
-        (([0, 1], [0, 1], [0, 0]), "are these query ids"),
-        (([0, 1], [0, 1], [-1, 3]), "number of documents of each query"),
-        (([0, 1], [0, 1], None), "which rows belong together"),
-        (([0, 1], ["a", "b"], [2]), "labels: expected numbers"),
-        (([[0, 1], [0, 1]], [0, 1], [2]), "one value each, got an array of shape"),
-        (([0, 1], [0, 31], [2]), "labels from 0 to 30"),
+        (([0, 1], [0, np.nan], [2]), "scores: expected finite numbers, got nan in row 1"),
+        (([0, 1], [0, np.inf], [2]), "scores: expected finite numbers, got inf in row 1"),
+        (([0, 1], [0.0, 1.0, 2.0], [2]), r"scores: expected one per row \(2\), got 3"),
+        (([0, np.nan], [0.5, -1.5], [2]), "labels: row 1 is NaN"),
+        (([0, np.inf], [0.5, 1.5], [2]), "labels: expected finite numbers"),
+        (([0, 1], [0.0, 1.0], [1]), "sizes of 1 queries add up to 1, not to 2 rows"),
+        (([0, 1], [0.0, 1.0], [0, 0]), "are these query ids"),
+        (([0, 1], [0.0, 1.0], [-1, 3]), "number of documents of each query"),
+        (([0, 1], [0.0, 1.0], None), "which rows belong together"),
+        ((["a", "b"], [0.0, 1.0], [2]), "labels: expected numbers"),
+        (([0, 1], [[0, 1], [0, 1]], [2]), "one value each, got an array of shape"),
+        (([0, 31], [0.0, 1.0], [2]), "labels from 0 to 30"),
     ],
 )
 def test_what_would_learn_nothing_is_refused(arguments, message):
@@ -291,11 +301,11 @@ def test_options_that_do_not_exist(options, message):
 def test_gradients_too_large_for_float32_are_refused():
     objective = lp.LambdaRank(lp.DCG(gain=lambda label: 1e60 * label))
     with pytest.raises(lp.LambdaplugError, match="too large for float32"):
-        objective.gradients([0, 1], [0, 1], [2])
+        objective.gradients(labels=[0, 1], scores=[0, 1], group=[2])
 
 
 def test_no_rows_at_all():
-    gradient, hessian = lp.LambdaRank("ndcg").gradients([], [], [])
+    gradient, hessian = lp.LambdaRank("ndcg").gradients(labels=[], scores=[], group=[])
     assert gradient.size == hessian.size == 0
 
 
@@ -330,7 +340,7 @@ def test_labels_that_float32_cannot_tell_apart_are_told_apart():
     stamps = 1.7e9 + np.array([50.0, 0.0, 100.0])
     for name in ("pairs", "ndcg(gain='linear')"):
         objective = lp.LambdaRank(name, labels=stamps)
-        fast = objective.gradients([0.0, 0.0, 0.0], [0, 0, 0], [3])
+        fast = objective.gradients([0, 0, 0], [0.0, 0.0, 0.0], [3])
         exact = objective.differentiate(Queries([0, 0, 0], [3]), [0.0, 0.0, 0.0], exact=True, dtype=np.float64)
         assert np.abs(exact[0]).max() > 0
         np.testing.assert_allclose(fast[0], exact[0], rtol=1e-5)

@@ -256,7 +256,7 @@ def test_training_uses_the_gradients_of_the_pure_function(host, weighted, data):
     objective = lp.LambdaRank("ndcg@10")
 
     def by_hand(scores, _):
-        return objective.gradients(scores, data.y, data.group, each)
+        return objective.gradients(data.y, scores, data.group, each)
 
     trees = [host.trees(host.train(function, host.data(data, weight))) for function in (objective, by_hand)]
     assert trees[0] == trees[1]
@@ -465,7 +465,7 @@ def test_data_sets_give_the_gradients_of_their_arrays(host, name, weight, data):
         return
     found = objective(scores, host.built(data, stored))
     assert [array.dtype for array in found] == [np.float32] * 2
-    assert_same_arrays(found, objective.gradients(scores, data.y, data.group, given))
+    assert_same_arrays(found, objective.gradients(data.y, scores, data.group, given))
 
 
 def test_all_folds_read_lightgbms_weights_alike(data):
@@ -486,11 +486,11 @@ def test_all_folds_read_lightgbms_weights_alike(data):
     assert [odd in rows for rows in seen] in ([True, False], [False, True])
     for rows, found in seen.items():
         part = data.part(list(rows))
-        assert_same_arrays(found, objective.gradients(np.zeros(part.rows), part.y, part.group, weights[list(rows)]))
+        assert_same_arrays(found, objective.gradients(part.y, np.zeros(part.rows), part.group, weights[list(rows)]))
     inner = LightGBM.data(data, weights).subset(np.arange(data.rows)).construct()
     inner = inner.subset(np.flatnonzero(data.qid != 1)).construct()
     part = data.part(data.qid != 1)
-    expected = objective.gradients(np.zeros(part.rows), part.y, part.group, weights[data.qid != 1])
+    expected = objective.gradients(part.y, np.zeros(part.rows), part.group, weights[data.qid != 1])
     assert_same_arrays(objective(np.zeros(part.rows), inner), expected)
 
 
@@ -501,7 +501,7 @@ def test_one_object_on_two_data_sets_in_turn(host, data, other):
     for seed in range(3):
         for part, data_set in built:
             scores = part.scores(seed)
-            assert_same_arrays(objective(scores, data_set), objective.gradients(scores, part.y, part.group))
+            assert_same_arrays(objective(scores, data_set), objective.gradients(part.y, scores, part.group))
 
 
 @HOSTS
@@ -510,7 +510,7 @@ def test_two_objects_on_one_data_set_in_turn(host, data):
     for seed in range(2):
         for objective in OBJECTIVES.values():
             scores = data.scores(seed)
-            assert_same_arrays(objective(scores, data_set), objective.gradients(scores, data.y, data.group))
+            assert_same_arrays(objective(scores, data_set), objective.gradients(data.y, scores, data.group))
 
 
 @pytest.mark.parametrize("what", ["label", "group", "weight"])
@@ -526,8 +526,8 @@ def test_a_changed_data_set_is_noticed(host, what, data):
     else:
         weight = np.arange(1.0, len(data.group) + 1)
         made.set_weight(np.repeat(weight, data.group) if host is LightGBM else weight)
-    assert_same_arrays(objective(data.scores(1), made), objective.gradients(data.scores(1), labels, group, weight))
-    assert not np.array_equal(before[0], objective.gradients(data.scores(0), labels, group, weight)[0])
+    assert_same_arrays(objective(data.scores(1), made), objective.gradients(labels, data.scores(1), group, weight))
+    assert not np.array_equal(before[0], objective.gradients(labels, data.scores(0), group, weight)[0])
 
 
 @HOSTS
@@ -594,7 +594,7 @@ def clicks_of(data):
 def test_labels_replace_those_of_the_data_set(host, data):
     clicks, scores = clicks_of(data), data.scores()
     found = lp.LambdaRank("map", labels=clicks)(scores, host.built(data))
-    assert_same_arrays(found, lp.LambdaRank("map").gradients(scores, clicks, data.group))
+    assert_same_arrays(found, lp.LambdaRank("map").gradients(clicks, scores, data.group))
 
 
 def test_labels_follow_the_rows_into_a_subset(data):
@@ -603,7 +603,7 @@ def test_labels_follow_the_rows_into_a_subset(data):
     part = data.part(rows)
     objective = lp.LambdaRank("map", labels=clicks)
     found = objective(part.scores(), LightGBM.built(data).subset(rows).construct())
-    assert_same_arrays(found, lp.LambdaRank("map").gradients(part.scores(), clicks[rows], part.group))
+    assert_same_arrays(found, lp.LambdaRank("map").gradients(clicks[rows], part.scores(), part.group))
 
 
 def test_labels_follow_the_rows_into_lightgbms_folds(data):
@@ -614,7 +614,7 @@ def test_labels_follow_the_rows_into_lightgbms_folds(data):
         part = data.part(rows)
 
         def by_hand(scores, _, rows=rows, part=part):
-            return lp.LambdaRank("map").gradients(scores, clicks[rows], part.group)
+            return lp.LambdaRank("map").gradients(clicks[rows], scores, part.group)
 
         expected = LightGBM.train(by_hand, LightGBM.data(data).subset(rows))
         assert LightGBM.trees(booster) == LightGBM.trees(expected)
@@ -1103,43 +1103,138 @@ def test_early_stopping_that_a_callback_holds_by_name_maximises(data, other):
     assert_stopped_at_the_top(booster.best_iteration, curves["mrr"])
 
 
-@pytest.mark.parametrize("metric", [lp.metric("mrr"), in_a_thread], ids=["plain", "in a thread"])
-@pytest.mark.parametrize("asked", [None, True, "loss"])
-def test_early_stopping_out_of_reach_is_warned_of_if_it_minimises(metric, asked, data, other, recwarn):
-    # A function hides the EarlyStopping, and a thread hides all callbacks.
-    def both(scores, made):
-        ((name, value),) = metric(scores, made)
-        return [("loss", 1 - value), (name, value)]
+def hidden(**chosen):
+    """Callbacks with an early stopping that only a function's closure holds."""
+    ask = xgb.callback.EarlyStopping(**{"rounds": STOP, **chosen}).after_iteration
+    return [Holding(lambda *round_: ask(*round_))]
 
-    chosen = {"metric_name": "loss"} if asked == "loss" else {"metric_name": "mrr", "maximize": asked}
-    ask = xgb.callback.EarlyStopping(rounds=STOP, **chosen).after_iteration
+
+def out_of_reach(metric, data, other, objective=None, rounds=MOST, **options):
     valid = XGBoost.data(other)
-    xgb.train(
-        XGBOOST,
-        XGBoost.data(data),
-        MOST,
-        obj=lp.LambdaRank("ndcg@10"),
-        evals=[(valid, "valid"), (valid, "again")],
-        custom_metric=both,
-        callbacks=[Holding(lambda *round_: ask(*round_))],
-        verbose_eval=False,
-    )
-    said = [str(one.message) for one in recwarn if issubclass(one.category, lp.LambdaplugWarning)]
-    assert len(said) == (asked is None)
-    assert all(re.search(r"does not maximise 'mrr'.*maximize=True", one) for one in said)
+    evals, log = [(XGBoost.data(data), "train"), (valid, "valid")], {}
+    objective = objective or lp.LambdaRank("ndcg@10")
+    plain = {"obj": objective} if not isinstance(objective, str) else {}
+    parameters = XGBOOST if plain else {**XGBOOST, "objective": objective}
+    options = {"evals": evals, "custom_metric": metric, "verbose_eval": False, "evals_result": log, **options}
+    return xgb.train(parameters, XGBoost.data(data), rounds, **plain, **options), log
 
 
-def test_evaluating_without_early_stopping_is_not_warned_of(data, other, recwarn):
+MINIMISED = r"early stopping minimises '(mrr|quality)'.*begin with auc, pre, map, ndcg.*maximize=True"
+OUT_OF_REACH = pytest.mark.parametrize("metric", [lp.metric("mrr"), in_a_thread], ids=["plain", "in a thread"])
+
+
+@OUT_OF_REACH
+@pytest.mark.parametrize("objective", [None, "rank:ndcg"])
+@pytest.mark.parametrize(
+    "chosen", [{}, {"rounds": 1}, {"min_delta": 0.01}, {"metric_name": "mrr", "data_name": "train"}]
+)
+def test_early_stopping_out_of_reach_is_refused_if_it_minimises(metric, objective, chosen, data, other):
+    # A function hides the EarlyStopping, and a thread hides all callbacks. Refused before it has judged anything.
+    rounds = []
+    counting = Holding(lambda model, epoch, log: rounds.append(epoch))  # noqa: ARG005
+    with pytest.raises(lp.LambdaplugError, match=MINIMISED):
+        out_of_reach(metric, data, other, objective, callbacks=[*hidden(**chosen), counting])
+    assert rounds == [0]
+    with pytest.raises(lp.LambdaplugError, match=MINIMISED):  # and once more, while the first one is alive
+        out_of_reach(metric, data, other, objective, callbacks=hidden(**chosen))
+
+
+def test_early_stopping_beside_a_metric_in_a_thread_is_refused_and_cured(data, other):
+    with pytest.raises(lp.LambdaplugError, match=MINIMISED):
+        out_of_reach(in_a_thread, data, other, early_stopping_rounds=STOP)
+    booster, log = out_of_reach(in_a_thread, data, other, early_stopping_rounds=STOP, maximize=True)
+    assert_stopped_at_the_top(booster.best_iteration, log["valid"]["mrr"])
+
+
+@OUT_OF_REACH
+@pytest.mark.parametrize("chosen", [{"maximize": True}, {"metric_name": "loss"}, {"metric_name": "map"}])
+def test_early_stopping_out_of_reach_that_is_right_goes_on(metric, chosen, data, other, recwarn):
+    def several(scores, made):
+        ((name, value),) = metric(scores, made)
+        return [("loss", 1 - value), *lp.metric("map")(scores, made), (name, value)]
+
+    booster, log = out_of_reach(several, data, other, callbacks=hidden(**chosen))
+    name = chosen.get("metric_name", "mrr")
+    curve = np.array(log["valid"][name])
+    assert_stopped_at_the_top(booster.best_iteration, -curve if name == "loss" else curve)
+    assert not [str(one.message) for one in recwarn if issubclass(one.category, lp.LambdaplugWarning)]
+
+
+@pytest.mark.parametrize("name", ["map", "ndcg@10"])
+def test_names_that_xgboost_maximises_are_not_refused_out_of_reach(name, data, other):
+    booster, log = out_of_reach(lp.metric(name), data, other, callbacks=hidden())
+    assert_stopped_at_the_top(booster.best_iteration, log["valid"][name])
+
+
+def test_early_stopping_out_of_reach_is_refused_under_another_name(data, other):
+    with pytest.raises(lp.LambdaplugError, match=MINIMISED):
+        out_of_reach(quality, data, other, callbacks=hidden())
+    renamed = lambda scores, made: ("map_of_mine", quality(scores, made)[1])  # noqa: E731
+    booster, log = out_of_reach(renamed, data, other, callbacks=hidden())
+    assert_stopped_at_the_top(booster.best_iteration, log["valid"]["map_of_mine"])
+
+
+@OUT_OF_REACH
+@pytest.mark.parametrize("renamed", [False, True])
+def test_early_stopping_out_of_reach_in_cross_validation(metric, renamed, data):
+    def measured(scores, made):
+        ((name, value),) = metric(scores, made)
+        return "quality" if renamed else name, value
+
+    options = {"obj": lp.LambdaRank("ndcg@10"), "custom_metric": measured, "nfold": 3, "as_pandas": False}
+    made = XGBoost.data(data)
+    with pytest.raises(lp.LambdaplugError, match=MINIMISED):
+        xgb.cv(XGBoost.parameters, made, MOST, callbacks=hidden(), **options)
+    curves = xgb.cv(XGBoost.parameters, made, MOST, callbacks=hidden(maximize=True), **options)
+    curve = curves["test-quality-mean" if renamed else "test-mrr-mean"]
+    assert len(curve) - 1 == int(np.argmax(curve)) > 0
+
+
+@pytest.mark.parametrize("maximize", [None, True])
+def test_early_stopping_in_a_loop_of_ones_own_is_refused_if_it_minimises(maximize, data, other):
+    train, valid, log = XGBoost.data(data), XGBoost.data(other), {"valid": {"mrr": []}}
+    booster, stopping = xgb.Booster(XGBOOST, [train, valid]), xgb.callback.EarlyStopping(rounds=STOP, maximize=maximize)
+
+    def loop():
+        for iteration in range(MOST):
+            booster.update(train, iteration, fobj=lp.LambdaRank("ndcg@10"))
+            log["valid"]["mrr"].append(dict(lp.metric("mrr")(booster.predict(valid), valid))["mrr"])
+            if stopping.after_iteration(booster, iteration, log):
+                return
+
+    if maximize:
+        loop()
+        assert_stopped_at_the_top(int(booster.attr("best_iteration")), log["valid"]["mrr"])
+        return
+    for _ in range(2):  # it stays refused
+        with pytest.raises(lp.LambdaplugError, match=MINIMISED):
+            loop()
+    assert len(log["valid"]["mrr"]) == 1
+    stopping.maximize = True
+    loop()
+    assert len(log["valid"]["mrr"]) > STOP + 1
+
+
+def test_evaluating_without_early_stopping_is_not_refused(data, other, recwarn):
     metric, objective = lp.metric("mrr"), lp.LambdaRank("ndcg@10")
     train, valid, again = XGBoost.data(data), XGBoost.data(other), XGBoost.data(other)
     booster = xgb.Booster(XGBOOST, [train, valid])
+    best = 0.0
     for iteration in range(8):
         booster.update(train, iteration, fobj=objective)
         booster.eval_set([(train, "train"), (valid, "valid")], iteration, metric)
-        metric(booster.predict(valid), valid)
-    # A training that watches the same values, rightly, while the ones from above are still there.
-    options = {"evals": [(train, "train"), (again, "again")], "verbose_eval": False, "early_stopping_rounds": STOP}
-    xgb.train(XGBOOST, train, 8, obj=objective, custom_metric=metric, **options)
+        value = dict(metric(booster.predict(valid), valid))["mrr"]
+        if value > best:  # a note of one's own
+            best = value
+            booster.set_attr(best_score=value, best_iteration=iteration)
+    # A training that watches the same values, rightly, while the ones from above are still there; and one that goes on.
+    options = {"evals": [(train, "train"), (again, "again")], "verbose_eval": False, "custom_metric": metric}
+    stopped = xgb.train(XGBOOST, train, 8, obj=objective, early_stopping_rounds=STOP, **options)
+    xgb.train(XGBOOST, train, 3, obj=objective, xgb_model=stopped, **options)
+    # One in sight, beside a callback that measures in a thread of its own, where nothing is.
+    beside = Holding(lambda model, *_: bool(in_a_thread(model.predict(valid), valid)) and False)
+    seen = xgb.train(XGBOOST, train, MOST, obj=objective, early_stopping_rounds=STOP, callbacks=[beside], **options)
+    assert seen.num_boosted_rounds() > STOP + 1
     assert not [str(one.message) for one in recwarn if issubclass(one.category, lp.LambdaplugWarning)]
 
 
@@ -1207,8 +1302,8 @@ def test_copies_of_objectives_give_equal_gradients(name, how, data):
     objective, scores = OBJECTIVES[name], data.scores()
     twin = COPIES[how](objective)
     assert repr(twin) == repr(objective)
-    expected = objective.gradients(scores, data.y, data.group)
-    assert_same_arrays(twin.gradients(scores, data.y, data.group), expected)
+    expected = objective.gradients(data.y, scores, data.group)
+    assert_same_arrays(twin.gradients(data.y, scores, data.group), expected)
     for host in (LightGBM, XGBoost):
         assert_same_arrays(twin(scores, host.built(data)), expected)
 
@@ -1225,7 +1320,7 @@ def test_copies_of_metrics_give_equal_values(how, data):
 def test_copies_keep_their_label_source(how, data):
     clicks, scores = clicks_of(data), data.scores()
     twin = COPIES[how](lp.LambdaRank("map", labels=clicks))
-    assert_same_arrays(twin(scores, LightGBM.built(data)), lp.LambdaRank("map").gradients(scores, clicks, data.group))
+    assert_same_arrays(twin(scores, LightGBM.built(data)), lp.LambdaRank("map").gradients(clicks, scores, data.group))
 
 
 @pytest.mark.parametrize("dump", [pickle.dumps, cloudpickle.dumps], ids=["pickle", "cloudpickle"])
@@ -1235,7 +1330,7 @@ def test_pickles_stay_small_after_training(dump, data, other):
     assert max(sizes) < 2000
     for host in (LightGBM, XGBoost):
         host.curves(objective, metric, data, other, 3)
-    objective.gradients(data.scores(), data.y, data.group)
+    objective.gradients(data.y, data.scores(), data.group)
     assert [len(dump(thing)) for thing in (objective, metric)] == sizes
 
 
@@ -1261,7 +1356,7 @@ def test_threads_can_share_an_objective_and_a_data_set(host, data):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda each: (objective(each, made), metric(each, made)), scores))
     for each, (gradients, values) in zip(scores, found, strict=True):
-        assert_same_arrays(gradients, objective.gradients(each, data.y, data.group))
+        assert_same_arrays(gradients, objective.gradients(data.y, each, data.group))
         expected = lp.evaluate(["map", "mrr"], data.y, each, data.group)
         assert {value[0]: value[1] for value in values} == expected
 
@@ -1327,7 +1422,7 @@ def test_the_hosts_own_threads_do_the_work(host, data, monkeypatch):
         lp.set_num_threads(None)
     assert all(regions)
     assert workers == {True, False}  # besides Python's own, threads that it did not start
-    assert_same_arrays(found, objective.gradients(scores, data.y, data.group))
+    assert_same_arrays(found, objective.gradients(data.y, scores, data.group))
 
     def fail(next_task):
         while (task := next_task()) is not None:
@@ -1403,7 +1498,7 @@ def test_nobody_elses_threads_are_changed(data, thread_counts):
     before = state()
     for seed, threads in enumerate((1, 2, 7, None)):
         lp.set_num_threads(threads)
-        objective.gradients(data.scores(), data.y, data.group)
+        objective.gradients(data.y, data.scores(), data.group)
         lp.evaluate("map", data.y, data.scores(), data.group)
         for each in made:
             objective(data.scores(seed), each)
@@ -1533,7 +1628,7 @@ def test_a_masked_label_is_none(data):
     # Where NaN stands for no label, so does a masked value; without any, a mask says nothing.
     scores, clicks = data.scores(), (data.y > 2).astype(float)
     found = [
-        lp.LambdaRank("map", labels=labels).gradients(scores, data.y, data.group)
+        lp.LambdaRank("map", labels=labels).gradients(data.y, scores, data.group)
         for labels in (masked(clicks), spoiled(clicks, np.nan))
     ]
     assert_same_arrays(*found)
@@ -1771,7 +1866,7 @@ def test_importing_lambdaplug_imports_neither_host():
     code = """
 import sys
 import lambdaplug as lp
-lp.LambdaRank("map").gradients([1, 2], [0, 1], [2])
+lp.LambdaRank("map").gradients([0, 1], [1.0, 2.0], [2])
 lp.evaluate("map", [0, 1], [1, 2], [2])
 print([name for name in ("lightgbm", "xgboost", "sklearn", "pandas") if name in sys.modules])
 """

@@ -197,7 +197,7 @@ def run(*arguments, **environment):
     ).stdout
 
 
-GRADIENT = "import lambdaplug as lp; print(lp.LambdaRank('map').gradients([0., 0.], [0, 1], [2])[0].tolist())"
+GRADIENT = "import lambdaplug as lp; print(lp.LambdaRank('map').gradients([0, 1], [0., 0.], [2])[0].tolist())"
 
 
 def test_the_next_process_compiles_nothing(tmp_path):

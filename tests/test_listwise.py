@@ -105,32 +105,34 @@ def test_what_holds_for_all(name):
     objective, _ = LOSSES[name]
     scores, labels, group, _ = queries_of(5)
     given = scores.copy(), labels.copy()
-    plain = objective.gradients(scores, labels, group)
+    plain = objective.gradients(labels=labels, scores=scores, group=group)
     np.testing.assert_array_equal(given, (scores, labels))
     for threads in (1, 2, 3):
         lp.set_num_threads(threads)
-        np.testing.assert_array_equal(objective.gradients(scores, labels, group), plain)
+        np.testing.assert_array_equal(objective.gradients(labels=labels, scores=scores, group=group), plain)
     lp.set_num_threads(None)
     if name not in ("calibrated", "log loss", "list part"):  # whose level matters
-        moved = objective.gradients(scores + 3.0, labels, group)[0]
+        moved = objective.gradients(labels=labels, scores=scores + 3.0, group=group)[0]
         np.testing.assert_allclose(moved, plain[0], atol=1e-5)
         for query in np.split(plain[0], np.cumsum(group)[:-1]):
             assert abs(query.sum()) < 1e-5
     per_query = np.arange(1.0, 7.0)
-    by_query = objective.gradients(scores, labels, group, per_query)
+    by_query = objective.gradients(labels=labels, scores=scores, group=group, weight=per_query)
     np.testing.assert_allclose(by_query[0], plain[0] * np.repeat(per_query, group), rtol=1e-5)
-    mixed = lp.Mixture([(0.25, objective), (1.0, lp.LambdaRank("map"))]).gradients(scores, labels, group)[0]
-    other = lp.LambdaRank("map").gradients(scores, labels, group)[0]
+    mixed = lp.Mixture([(0.25, objective), (1.0, lp.LambdaRank("map"))]).gradients(
+        labels=labels, scores=scores, group=group
+    )[0]
+    other = lp.LambdaRank("map").gradients(labels=labels, scores=scores, group=group)[0]
     np.testing.assert_allclose(mixed, 0.25 * plain[0] + other, atol=1e-6)
     # A row without a label is as no row; another source is as the data set's own labels.
     source = labels.copy()
     source[[4, 9]] = np.nan
     elsewhere = pickle.loads(pickle.dumps(lp.Mixture([(1.0, type(objective)(**options(objective), labels=source))])))
-    found = elsewhere.gradients(scores, np.zeros(len(labels)), group)
+    found = elsewhere.gradients(np.zeros(len(labels)), scores, group)
     kept = ~np.isnan(source)
     sizes = [int(part.sum()) for part in np.split(kept, np.cumsum(group)[:-1])]
     np.testing.assert_allclose(
-        np.array(found)[:, kept], objective.gradients(scores[kept], labels[kept], sizes), rtol=1e-6, atol=1e-7
+        np.array(found)[:, kept], objective.gradients(labels[kept], scores[kept], sizes), rtol=1e-6, atol=1e-7
     )
     assert not found[0][~kept].any()
     assert objective.constant
@@ -160,15 +162,15 @@ def test_scores_far_apart_lose_nothing(name):
     np.testing.assert_allclose(slope, near, rtol=1e-6, atol=1e-8)
     for wrong in (math.nan, math.inf):
         with pytest.raises(lp.LambdaplugError, match=r"scores: expected finite numbers, got (nan|inf) in row 1"):
-            objective.gradients([0.0, wrong, 1.0], [0, 1, 2], [3])
+            objective.gradients([0, 1, 2], [0.0, wrong, 1.0], [3])
 
 
 def test_equal_labels_have_no_order_in_list_mle():
     scores, labels = np.array([0.3, -0.2, 1.0, 0.1]), np.array([1.0, 2.0, 1.0, 0.0])
     turned = [2, 1, 3, 0]
     for k in (None, 1, 2, 3):
-        gradient = lp.ListMLE(k).gradients(scores, labels, [4])[0]
-        np.testing.assert_allclose(lp.ListMLE(k).gradients(scores[turned], labels[turned], [4])[0], gradient[turned])
+        gradient = lp.ListMLE(k).gradients(labels=labels, scores=scores, group=[4])[0]
+        np.testing.assert_allclose(lp.ListMLE(k).gradients(labels[turned], scores[turned], [4])[0], gradient[turned])
 
 
 def test_the_weight_of_calibrated_may_follow_a_schedule():
@@ -177,10 +179,12 @@ def test_the_weight_of_calibrated_may_follow_a_schedule():
     assert not moving.constant
     assert repr(moving) == "Calibrated(weight=linear(start=0.0, rate=0.1), max_label=3)"
     for iteration in (0, 4):
-        fixed = lp.Calibrated(0.1 * iteration, max_label=3).gradients(scores, labels, group)
-        np.testing.assert_array_equal(moving.gradients(scores, labels, group, iteration=iteration), fixed)
+        fixed = lp.Calibrated(0.1 * iteration, max_label=3).gradients(labels=labels, scores=scores, group=group)
+        np.testing.assert_array_equal(
+            moving.gradients(labels=labels, scores=scores, group=group, iteration=iteration), fixed
+        )
     with pytest.raises(lp.LambdaplugError, match=r"weight is 2 at iteration 2; it must lie in \[0, 1\]"):
-        lp.Calibrated(lambda m: m).gradients([0.0, 1.0], [0, 1], [2], iteration=2)
+        lp.Calibrated(lambda m: m).gradients([0, 1], [0.0, 1.0], [2], iteration=2)
 
 
 @pytest.mark.parametrize(
@@ -193,10 +197,10 @@ def test_the_weight_of_calibrated_may_follow_a_schedule():
         (lambda: lp.Calibrated(lp.on_plateau("ndcg")), "weight: lp.on_plateau moves a mixture's weights"),
         (lambda: lp.Calibrated(max_label=0), "max_label: expected a positive number, got 0"),
         (
-            lambda: lp.Calibrated().gradients([0.0, 1.0], [0, 4], [2]),
+            lambda: lp.Calibrated().gradients([0, 4], [0.0, 1.0], [2]),
             "expected labels from 0 to 1, got 0 to 4. A label is a probability: for grades 0 to 4, give max_label=4",
         ),
-        (lambda: lp.QuerySoftmax("share").gradients([0.0, 1.0], [-1, 4], [2]), "shares need labels >= 0, got -1"),
+        (lambda: lp.QuerySoftmax("share").gradients([-1, 4], [0.0, 1.0], [2]), "shares need labels >= 0, got -1"),
         (lambda: lp.analysis.calibration([0, 2], [0.0, 1.0]), "labels from 0 to 2. For grades 0 to 4 give max_label=4"),
         (
             lambda: lp.analysis.calibration([0, 1], [0.0]),

@@ -149,8 +149,8 @@ def test_spearman_is_the_rank_correlation():
     prepared = lp.Spearman().prepare(holed, queries.offsets)
     kept = ~np.isnan(holed)
     np.testing.assert_allclose(prepared.gain[kept], scipy.stats.rankdata(holed[kept]))
-    gradient = lp.LambdaRank("spearman", labels=holed).gradients(scores, np.zeros(40), [40])[0]
-    alone = lp.LambdaRank("spearman").gradients(scores[kept], labels[kept], [kept.sum()])[0]
+    gradient = lp.LambdaRank("spearman", labels=holed).gradients(np.zeros(40), scores, [40])[0]
+    alone = lp.LambdaRank("spearman").gradients(labels[kept], scores[kept], [kept.sum()])[0]
     np.testing.assert_allclose(gradient[kept], alone, atol=1e-6)
     assert not gradient[~kept].any()
 

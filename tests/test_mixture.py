@@ -74,7 +74,7 @@ def test_three_tiers_are_the_loop_over_pairs(queries, weights):
         np.testing.assert_allclose(found[k], np.maximum(want, 1e-16), atol=1e-12) if k else np.testing.assert_allclose(
             found[k], want, atol=1e-12
         )
-    fast = objective.gradients(scores, judged, group)
+    fast = objective.gradients(judged, scores, group)
     for found32, found64 in zip(fast, found, strict=True):
         np.testing.assert_allclose(found32, found64, atol=2e-6 * max(np.abs(found64).max(initial=0), 1e-9))
 
@@ -90,7 +90,7 @@ def test_the_sigmoid_cost_is_its_formula(queries, mu, sigma):
         for s, y in by_query(group, scores, judged)
     ]
     want = np.concatenate(want)
-    gradient, hessian = objective.gradients(scores, judged, group)
+    gradient, hessian = objective.gradients(judged, scores, group)
     np.testing.assert_allclose(gradient, want, atol=2e-6 * max(np.abs(want).max(initial=0), 1e-9))
     assert (hessian == 1).all()
 
@@ -121,11 +121,13 @@ def test_weights_of_zero_and_one_are_the_parts_exactly(a, b):
     scores, labels, group, _ = generated()
     weight = np.random.default_rng(1).random(len(group)) + 0.5
     a, b = PARTS[a], PARTS[b]
-    alone = {part: part.gradients(scores, labels, group, weight) for part in (a, b)}
+    alone = {part: part.gradients(labels=labels, scores=scores, group=group, weight=weight) for part in (a, b)}
     for w, part in ((0.0, a), (1.0, b)):
         for mixed in (lp.interpolate(a, b, w), lp.Mixture([(1 - w, a), (w, b)])):
-            np.testing.assert_array_equal(mixed.gradients(scores, labels, group, weight), alone[part])
-    half = lp.interpolate(a, b, 0.25).gradients(scores, labels, group, weight)
+            np.testing.assert_array_equal(
+                mixed.gradients(labels=labels, scores=scores, group=group, weight=weight), alone[part]
+            )
+    half = lp.interpolate(a, b, 0.25).gradients(labels=labels, scores=scores, group=group, weight=weight)
     for k in (0, 1):
         sum_of_parts = 0.75 * alone[a][k].astype(float) + 0.25 * alone[b][k]
         np.testing.assert_allclose(half[k], sum_of_parts, rtol=1e-5, atol=1e-6 * np.abs(sum_of_parts).max())
@@ -151,11 +153,11 @@ PEERS = [
 def test_peers_objectives_follow_a_schedule_and_weights_in_a_mixture(peer):
     scores, group, weight = np.random.default_rng(3).normal(size=21), [7, 7, 7], [1.0, 3.0, 0.5]
     plain = lp.LambdaRank("map")
-    parts = [np.array(part.gradients(scores, GRADES, group, weight), float) for part in (plain, peer)]
+    parts = [np.array(part.gradients(GRADES, scores, group, weight), float) for part in (plain, peer)]
     assert parts[1][0].any()
     moving = lp.interpolate(plain, peer, lp.linear(0.25, 0.25))
     for iteration, share in ((0, 0.25), (2, 0.75)):
-        found = moving.gradients(scores, GRADES, group, weight, iteration=iteration)
+        found = moving.gradients(GRADES, scores, group, weight, iteration=iteration)
         np.testing.assert_allclose(found, (1 - share) * parts[0] + share * parts[1], rtol=1e-4, atol=1e-6)
 
 
@@ -163,16 +165,17 @@ def test_one_tier_is_lambdarank_and_a_tier_needs_its_pairs_equal_above():
     scores, labels, group, clicks = generated()
     one = lp.Graded([PARTS["newton"]], weights=[1.0])
     np.testing.assert_array_equal(
-        one.gradients(scores, labels, group), PARTS["newton"].gradients(scores, labels, group)
+        one.gradients(labels=labels, scores=scores, group=group),
+        PARTS["newton"].gradients(labels=labels, scores=scores, group=group),
     )
     # A second tier over the first one's labels has no pair left.
     same = lp.Graded([lp.LambdaRank("ndcg"), lp.LambdaRank("map", labels=labels)], weights=[0, 1])
-    assert not same.gradients(scores, labels, group)[0].any()
+    assert not same.gradients(labels=labels, scores=scores, group=group)[0].any()
     # A first tier that likes all documents alike leaves all pairs.
     flat = lp.Graded([lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels=clicks)], weights=[0, 1])
     plain = lp.LambdaRank("cndcg", labels=clicks)
     np.testing.assert_array_equal(
-        flat.gradients(scores, np.ones_like(labels), group), plain.gradients(scores, labels, group)
+        flat.gradients(np.ones_like(labels), scores, group), plain.gradients(labels=labels, scores=scores, group=group)
     )
 
 
@@ -182,9 +185,11 @@ def test_nesting_is_associative():
     left = lp.Mixture([(0.5, lp.Mixture([(0.4, a), (0.6, b)])), (0.5, c)])
     right = lp.Mixture([(0.2, a), (0.8, lp.Mixture([(0.375, b), (0.625, c)]))])
     flat = lp.Mixture([(0.2, a), (0.3, b), (0.5, c)])
-    expected = flat.gradients(scores, labels, group)
+    expected = flat.gradients(labels=labels, scores=scores, group=group)
     for nested in (left, right):
-        np.testing.assert_allclose(nested.gradients(scores, labels, group), expected, rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(
+            nested.gradients(labels=labels, scores=scores, group=group), expected, rtol=1e-5, atol=1e-8
+        )
 
 
 def test_a_graded_inside_an_interpolation_inside_a_mixture():
@@ -193,9 +198,10 @@ def test_a_graded_inside_an_interpolation_inside_a_mixture():
     inner = lp.interpolate(graded, PARTS["map"], lp.linear(0.0, 0.1))
     outer = lp.Mixture([(2.0, inner), (lp.step({0: 0.0, 5: 1.0}), PARTS["sigmoid"])])
     for iteration, (w, s) in {0: (0.0, 0.0), 4: (0.4, 0.0), 7: (0.7, 1.0)}.items():
-        found = outer.gradients(scores, labels, group, iteration=iteration)[0]
+        found = outer.gradients(labels=labels, scores=scores, group=group, iteration=iteration)[0]
         parts = [
-            part.gradients(scores, labels, group)[0].astype(float) for part in (graded, PARTS["map"], PARTS["sigmoid"])
+            part.gradients(labels=labels, scores=scores, group=group)[0].astype(float)
+            for part in (graded, PARTS["map"], PARTS["sigmoid"])
         ]
         np.testing.assert_allclose(
             found, 2 * (1 - w) * parts[0] + 2 * w * parts[1] + s * parts[2], rtol=1e-4, atol=1e-6
@@ -206,10 +212,10 @@ def test_the_standard_deviation_of_the_combined_lambda():
     scores, labels, group, _ = generated()
     a = lp.LambdaRank("ndcg", step="gradient", normalize="none")
     b = lp.LambdaRank("ndcg", cost=lp.Sigmoid(), normalize="none")
-    raw = lp.interpolate(a, b, 0.3).gradients(scores, labels, group)
-    gradient, hessian = lp.interpolate(a, b, 0.3, normalize="std").gradients(scores, labels, group)
+    raw = lp.interpolate(a, b, 0.3).gradients(labels=labels, scores=scores, group=group)
+    gradient, hessian = lp.interpolate(a, b, 0.3, normalize="std").gradients(labels=labels, scores=scores, group=group)
     assert np.ptp(hessian) > 0  # of a Newton step: divided too
-    stepped, ones = lp.interpolate(a, b, 0.3, step="gradient").gradients(scores, labels, group)
+    stepped, ones = lp.interpolate(a, b, 0.3, step="gradient").gradients(labels=labels, scores=scores, group=group)
     assert (ones == 1).all()
     np.testing.assert_array_equal(stepped, gradient)
     for before, after in by_query(group, raw[0].astype(float), gradient):
@@ -220,15 +226,15 @@ def test_the_standard_deviation_of_the_combined_lambda():
 def test_documents_without_a_label_keep_their_place():
     # The unlabelled document at rank 1 pushes the relevant one to rank 2: that is what the measure sees.
     objective = lp.LambdaRank("mrr", labels=[np.nan, 1, 0])
-    gradient, _ = objective.gradients([3.0, 2.0, 1.0], [0, 0, 0], [3])
+    gradient, _ = objective.gradients([0, 0, 0], [3.0, 2.0, 1.0], [3])
     assert gradient[0] == 0.0
     rho = 1 / (1 + math.e)
     assert gradient[1] == pytest.approx(-(1 / 2 - 1 / 3) * rho)
     for name in ("bpref", "pairs"):  # they count the others, and must not count it
         labels = np.array([1, np.nan, 0, 1, 0])
-        with_gap = lp.LambdaRank(name, labels=labels).gradients([5.0, 4, 3, 2, 1], [0] * 5, [5])[0]
+        with_gap = lp.LambdaRank(name, labels=labels).gradients([0] * 5, [5.0, 4, 3, 2, 1], [5])[0]
         kept = ~np.isnan(labels)
-        without = lp.LambdaRank(name).gradients([5.0, 3, 2, 1], labels[kept], [4])[0]
+        without = lp.LambdaRank(name).gradients(labels[kept], [5.0, 3, 2, 1], [4])[0]
         np.testing.assert_allclose(with_gap[kept], without, rtol=1e-6)
 
 
@@ -323,7 +329,9 @@ def test_a_guard_lowers_the_later_weights_and_raises_them_again():
         (lambda: lp.guard("map", 0.5, down=2), "0 < down < 1 < up"),
         (lambda: lp.Mixture([(1.0, PARTS["map"])], guard=lp.guard("map", 0.5)), "at least two parts"),
         (
-            lambda: lp.Mixture([(lambda m: math.inf * (m + 1), PARTS["map"])]).gradients([0, 1], [0, 1], [2]),
+            lambda: lp.Mixture([(lambda m: math.inf * (m + 1), PARTS["map"])]).gradients(
+                labels=[0, 1], scores=[0, 1], group=[2]
+            ),
             "a weight must be a finite number",
         ),
     ],

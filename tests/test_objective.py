@@ -109,7 +109,7 @@ def test_short_and_long_queries(sizes):
     random = np.random.default_rng(0)
     labels, scores = np.zeros(sum(sizes)), random.normal(size=sum(sizes))
     labels[[1, 3, 5]] = 1
-    gradient, hessian = lp.objective("mrr").gradients(scores, labels, sizes)
+    gradient, hessian = lp.objective("mrr").gradients(labels=labels, scores=scores, group=sizes)
     assert np.all(np.isfinite(gradient))
     assert np.all(hessian > 0)
     assert gradient[1] < 0  # it is to rise
@@ -118,7 +118,7 @@ def test_short_and_long_queries(sizes):
 @pytest.mark.parametrize("name", sorted(registered()))
 def test_every_measure_has_one(name):
     objective = lp.objective(f"{name}@10" if name in ("hit", "p", "recall") else name)
-    gradient, hessian = objective.gradients(np.zeros(25), np.minimum(DATA.labels[:25], 1), [25])
+    gradient, hessian = objective.gradients(np.minimum(DATA.labels[:25], 1), np.zeros(25), [25])
     assert np.abs(gradient).max() > 0
     assert np.all(hessian > 0)
 

@@ -381,22 +381,19 @@ def test_where_no_step_helps_the_original_comes_back(boosters):
 def test_the_table_of_measures(host):
     part, valid, test = DATA.split(0.5, 0.2, 0.3)
     threads = {"num_threads": 1} if host == "lightgbm" else {"nthread": 1}
+    rules = {"progress": False, "builtins": False}
     measures = ["ndcg", lp.MAP(relevant=2), "mrr(relevant=2)"]
-    table = lp.analysis.match_table(part, tuple(test), measures, host, threads, rounds=6, valid=valid, progress=False)
+    table = lp.analysis.match_table(part, tuple(test), measures, host, threads, rounds=6, valid=valid, **rules)
     names = [str(lp.measures.as_measure(one)) for one in measures]
     assert table.values.shape == (3, 3)
     assert np.isnan(np.diag(table.p_values)).all()
     traffic = np.append(3.0, np.zeros(len(test.group) - 1))  # of one query alone
-    one = lp.analysis.match_table(
-        part, test, "ndcg", host, threads, rounds=6, valid=valid, progress=False, weight=traffic
-    )
+    one = lp.analysis.match_table(part, test, "ndcg", host, threads, rounds=6, valid=valid, **rules, weight=traffic)
     assert 0.0 <= one.values[0, 0] <= 1.0
     assert one.values[0, 0] != table.values[0, 0]
-    again = lp.analysis.match_table(part, test, measures[:2], host, threads, rounds=6, valid=valid, progress=False)
+    again = lp.analysis.match_table(part, test, measures[:2], host, threads, rounds=6, valid=valid, **rules)
     np.testing.assert_array_equal(again.values, table.values[:2, :2])
-    plain = lp.analysis.match_table(
-        part, test, "ndcg", host, threads, 6, valid, progress=False, objective=lp.LambdaRank
-    )
+    plain = lp.analysis.match_table(part, test, "ndcg", host, threads, 6, valid, **rules, objective=lp.LambdaRank)
     assert plain.values[0, 0] != table.values[0, 0]
     pairs = table.effective_pairs
     assert pairs[0] > pairs[1] > pairs[2] > 0

@@ -86,7 +86,7 @@ def test_what_can_learn_nothing_is_refused(case):
         with pytest.raises(lp.LambdaplugError, match=r"nothing to learn from: there is no query, of 40, in which"):
             train(objective, labels)
     # A pure function of arrays stays one: a single query without relevant documents is no mistake there.
-    gradient, _ = objective.gradients(np.arange(ROWS), labels, DATA.group)
+    gradient, _ = objective.gradients(labels, np.arange(ROWS), DATA.group)
     assert np.isfinite(gradient).all()
 
 
@@ -206,8 +206,8 @@ def test_pairs_are_ordered_by_gain(k, construction):
     scores, labels, group = generated()
     by_gain = lp.LambdaRank(lp.NDCG(k=k, gain=SPAM), construction=construction)
     as_labels = lp.LambdaRank(lp.NDCG(k=k, gain="linear"), construction=construction)
-    expected = as_labels.gradients(scores, np.take(SPAM, labels.astype(int)), group)
-    np.testing.assert_array_equal(by_gain.gradients(scores, labels, group), expected)
+    expected = as_labels.gradients(np.take(SPAM, labels.astype(int)), scores, group)
+    np.testing.assert_array_equal(by_gain.gradients(labels=labels, scores=scores, group=group), expected)
 
 
 @HOSTS
@@ -225,12 +225,12 @@ def test_training_for_such_gains_makes_the_measure_better(train):
 def test_gains_that_rise_with_the_label_order_as_labels_do():
     scores, labels, group = generated()
     for k in (None, 3):
-        usual = lp.LambdaRank(lp.NDCG(k=k)).gradients(scores, labels, group)
-        table = lp.LambdaRank(lp.NDCG(k=k, gain=(0, 1, 3, 7, 15))).gradients(scores, labels, group)
+        usual = lp.LambdaRank(lp.NDCG(k=k)).gradients(labels=labels, scores=scores, group=group)
+        table = lp.LambdaRank(lp.NDCG(k=k, gain=(0, 1, 3, 7, 15))).gradients(labels=labels, scores=scores, group=group)
         np.testing.assert_array_equal(table, usual)
     # Gains that float32 cannot tell apart are told apart.
     close = lp.LambdaRank(lp.NDCG(gain=(1.0, 1.0 + 1e-12, 1.0 + 2e-12, 1.0, 1.0)))
-    gradient, _ = close.gradients([0.0, 0.0, 0.0], [0, 2, 3], [3])
+    gradient, _ = close.gradients([0, 2, 3], [0.0, 0.0, 0.0], [3])
     assert gradient[1] < 0 < gradient[0]
     assert gradient[2] > 0
 
@@ -290,7 +290,7 @@ def test_documents_in_no_pair_are_not_moved(name):
 
             expected.append(moving(name, s.tolist(), y.tolist(), allowed=allowed)[0])
         expected = np.concatenate(expected)
-        found, _ = objective.gradients(scores, above, group)
+        found, _ = objective.gradients(above, scores, group)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7)
         assert not found[np.isnan(labels)].any()
         assert np.abs(found).max() > 0 or ignore_zero  # without label 0, all are relevant
@@ -342,7 +342,7 @@ def test_unjudged_documents_leave_values_and_deltas_alone(name):
 def test_unjudged_documents_have_no_gradient(name, spread):
     scores, labels, group = partly_judged(1)
     objective = lp.LambdaRank(name, labels=labels)
-    gradient, hessian = objective.gradients(spread * scores, np.zeros(len(labels)), group)
+    gradient, hessian = objective.gradients(np.zeros(len(labels)), spread * scores, group)
     assert np.isfinite(gradient).all()
     assert np.isfinite(hessian).all()
     assert not gradient[np.isnan(labels)].any()
@@ -350,7 +350,7 @@ def test_unjudged_documents_have_no_gradient(name, spread):
     known = ~np.isnan(labels)
     query = np.repeat(np.arange(len(group)), group)
     sizes = np.bincount(query[known], minlength=len(group))
-    alone, _ = lp.LambdaRank(name).gradients(spread * scores[known], labels[known], sizes)
+    alone, _ = lp.LambdaRank(name).gradients(labels[known], spread * scores[known], sizes)
     np.testing.assert_allclose(gradient[known], alone, rtol=1e-5, atol=1e-6)
     for other in (lp.FDSA(name, labels=labels), lp.LambdaRank(name, labels=labels, construction="local_cost")):
-        assert np.isfinite(other.gradients(scores, np.zeros(len(labels)), group)[0]).all()
+        assert np.isfinite(other.gradients(np.zeros(len(labels)), scores, group)[0]).all()

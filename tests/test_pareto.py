@@ -18,7 +18,7 @@ DATA = lp.data.cubic(queries=60, documents=12, features=6, seed=1)
 PRICE = np.round(np.clip(2 - DATA.labels / 2 + DATA.X[:, 0], 0, 4))  # against the labels, in part
 SCORES = RNG.normal(size=len(PRICE))
 A, B = lp.LambdaRank("ndcg"), lp.LambdaRank("ndcg", labels=PRICE)
-ROWS = SCORES, DATA.labels, DATA.group
+ROWS = DATA.labels, SCORES, DATA.group
 LGB = {"verbose": -1, "metric": "None", "min_sum_hessian_in_leaf": 1e-9, "num_leaves": 8, "num_threads": 2}
 XGB = {"objective": "rank:ndcg", "min_child_weight": 0, "disable_default_eval_metric": 1, "max_depth": 3, "nthread": 2}
 
@@ -112,7 +112,9 @@ def test_a_part_alone_is_that_part_and_weights_have_no_threads():
     for method in ("mgda", "chebyshev", "epsilon", "sample"):
         objective = lp.Pareto([A, B], method, **options.get(method, {}))
         assert pickle.loads(pickle.dumps(objective)) == objective
-        one, four = (objective.differentiate(Queries(*ROWS[1:]), SCORES, threads=threads) for threads in (1, 4))
+        one, four = (
+            objective.differentiate(Queries(DATA.labels, DATA.group), SCORES, threads=threads) for threads in (1, 4)
+        )
         for a, b in zip(one, four, strict=True):
             np.testing.assert_array_equal(a, b)
 
@@ -156,7 +158,7 @@ def test_every_query_draws_one_part():
     assert shares[1] == pytest.approx(0.75, abs=0.15)
     np.testing.assert_array_equal(shares, np.mean(drawn, axis=0))  # no query has equal gradients of both
     for other in (
-        objective.gradients(SCORES + 1.0, *ROWS[1:]),
+        objective.gradients(DATA.labels, SCORES + 1.0, DATA.group),
         lp.Pareto([A, B], "sample", [0.25, 0.75]).gradients(*ROWS),
     ):
         assert not np.allclose(other[0], found, atol=1e-5)  # another round, another seed
@@ -166,7 +168,7 @@ def test_chebyshev_goes_to_the_part_that_is_behind():
     good = DATA.labels + 0.01 * SCORES
     for scores, behind in ((good, 1), (PRICE + 0.01 * SCORES, 0)):
         objective = lp.Pareto([A, B], "chebyshev")
-        assert objective.weights(scores, *ROWS[1:])[behind] > 0.95
+        assert objective.weights(DATA.labels, scores, DATA.group)[behind] > 0.95
     values = [lp.evaluate("ndcg", labels, SCORES, DATA.group)["ndcg"] for labels in (DATA.labels, PRICE)]
     weights = lp.Pareto([A, B], "chebyshev", normalize="none", smooth=0.1).weights(*ROWS)
     want = np.exp((1 - np.array(values)) / 2 / 0.1)
@@ -209,10 +211,10 @@ def test_vanished_gradients():
     done = lp.LambdaRank("ndcg", labels=flat)
     scores = np.where(flat > 0, 1e4, SCORES)
     objective = lp.Pareto([A, done])
-    assert not done.gradients(scores, *ROWS[1:])[0].any()
-    assert objective.weights(scores, *ROWS[1:]) == [1.0, 0.0]
+    assert not done.gradients(DATA.labels, scores, DATA.group)[0].any()
+    assert objective.weights(DATA.labels, scores, DATA.group) == [1.0, 0.0]
     nothing = lp.Pareto([lp.LambdaRank("ndcg"), lp.LambdaRank("map")], preference=[3, 1])
-    assert nothing.weights([0.0, 1.0], [1, 1], [2]) == [0.75, 0.25]
+    assert nothing.weights([1, 1], [0.0, 1.0], [2]) == [0.75, 0.25]
 
 
 @pytest.mark.parametrize(
@@ -299,10 +301,10 @@ def test_a_pareto_is_the_weighted_sum_of_its_parts(normalize):
     parts = [lp.LambdaRank("ndcg"), lp.LambdaRank("map", step="gradient")]
     pareto = lp.Pareto(parts, normalize=normalize)
     scores = np.random.default_rng(1).normal(size=len(TRAIN.labels))
-    weights = pareto.weights(scores, TRAIN.labels, TRAIN.group)
+    weights = pareto.weights(TRAIN.labels, scores, TRAIN.group)
     own = [lp.Mixture([(1.0, part)], normalize="std") for part in parts] if normalize == "std" else parts
-    found = [part.gradients(scores, TRAIN.labels, TRAIN.group) for part in own]
-    for k, sums in enumerate(pareto.gradients(scores, TRAIN.labels, TRAIN.group)):
+    found = [part.gradients(TRAIN.labels, scores, TRAIN.group) for part in own]
+    for k, sums in enumerate(pareto.gradients(TRAIN.labels, scores, TRAIN.group)):
         np.testing.assert_allclose(sums, sum(w * one[k] for w, one in zip(weights, found, strict=True)), rtol=1e-5)
 
 

@@ -47,7 +47,7 @@ def split(group, *arrays):
 @given(queries=lists)
 def test_finite_differences_are_two_values_a_document(name, queries):
     scores, labels, group = unpack(name, queries)
-    found, ones = lp.FDSA(name, c=C, normalize="none").gradients(scores, labels, group)
+    found, ones = lp.FDSA(name, c=C, normalize="none").gradients(labels=labels, scores=scores, group=group)
     assert (ones == 1).all()
     for s, y, g in split(group, scores, labels, found):
         steps = C * np.eye(len(s))
@@ -69,7 +69,7 @@ def signs(scores, labels, group, seed=0, draw=0):
 def test_simultaneous_perturbation_is_its_definition(name, queries, iteration, evaluations):
     scores, labels, group = unpack(name, queries)
     objective = lp.SPSA(name, c=C, evaluations=evaluations, seed=3, normalize="none")
-    found, ones = objective.gradients(scores, labels, group, iteration=iteration)
+    found, ones = objective.gradients(labels=labels, scores=scores, group=group, iteration=iteration)
     assert (ones == 1).all()
     expected = np.zeros(len(scores))
     c = C / (iteration + 1) ** 0.101
@@ -149,51 +149,54 @@ def test_what_holds_whatever_the_data(name, monkeypatch):
     monkeypatch.setattr("lambdaplug.queries.CHUNK_WORK", (1 << 13, 1 << 14))  # many small tasks
     objective = OBJECTIVES[name]
     scores, labels, group = generated()
-    gradient, hessian = objective.gradients(scores, labels, group)
+    gradient, hessian = objective.gradients(labels=labels, scores=scores, group=group)
     assert (hessian == 1).all()
     queries = Queries(labels, group)
     assert len(queries.tasks(objective.cutoff, objective.divisible)) > 5
     for threads in (1, 2, 3):
         np.testing.assert_array_equal(objective.differentiate(queries, scores, threads=threads), (gradient, hessian))
     monkeypatch.setattr("lambdaplug.queries.CHUNK_WORK", (1 << 20, 1 << 20))
-    np.testing.assert_array_equal(objective.gradients(scores, labels, group), (gradient, hessian))
+    np.testing.assert_array_equal(objective.gradients(labels=labels, scores=scores, group=group), (gradient, hessian))
     for g in split(group, gradient):
         assert not g[0].any() or g[0].std() == pytest.approx(1.0, rel=1e-5)
     for twin in (copy.deepcopy(objective), pickle.loads(pickle.dumps(objective))):
         assert repr(twin) == repr(objective)
-        np.testing.assert_array_equal(twin.gradients(scores, labels, group), (gradient, hessian))
+        np.testing.assert_array_equal(twin.gradients(labels=labels, scores=scores, group=group), (gradient, hessian))
     weight = np.where(np.arange(len(group)) % 2, 2.0, 1.0)
-    twice = objective.gradients(scores, labels, group, weight)[0]
+    twice = objective.gradients(labels=labels, scores=scores, group=group, weight=weight)[0]
     np.testing.assert_allclose(twice, gradient * np.repeat(weight, group), rtol=1e-6)
     elsewhere = objective._with(labels=lp.LambdaRank("map", labels=labels).labels)
-    np.testing.assert_array_equal(elsewhere.gradients(scores, 0 * labels, group), (gradient, hessian))
-    mixed = lp.Mixture([(0.5, objective), (0.5, lp.LambdaRank("map"))]).gradients(scores, labels, group)[0]
-    parts = 0.5 * gradient + 0.5 * lp.LambdaRank("map").gradients(scores, labels, group)[0]
+    np.testing.assert_array_equal(elsewhere.gradients(0 * labels, scores, group), (gradient, hessian))
+    mixed = lp.Mixture([(0.5, objective), (0.5, lp.LambdaRank("map"))]).gradients(
+        labels=labels, scores=scores, group=group
+    )[0]
+    parts = 0.5 * gradient + 0.5 * lp.LambdaRank("map").gradients(labels=labels, scores=scores, group=group)[0]
     np.testing.assert_allclose(mixed, parts, rtol=1e-4, atol=1e-6)
     with pytest.raises(lp.LambdaplugError, match="weights must be one per query"):
-        objective.gradients(scores, labels, group, weight=np.arange(len(scores)))
+        objective.gradients(labels=labels, scores=scores, group=group, weight=np.arange(len(scores)))
 
 
 def test_draws_change_with_seed_and_scores():
     scores, labels, group = generated(queries=20)
     objective = lp.SPSA("ndcg")
-    first = objective.gradients(scores, labels, group)[0]
-    assert not np.array_equal(first, objective.gradients(scores + 1e-3, labels, group)[0])
-    assert not np.array_equal(first, lp.SPSA("ndcg", seed=1).gradients(scores, labels, group)[0])
+    first = objective.gradients(labels=labels, scores=scores, group=group)[0]
+    assert not np.array_equal(first, objective.gradients(labels=labels, scores=scores + 1e-3, group=group)[0])
+    assert not np.array_equal(first, lp.SPSA("ndcg", seed=1).gradients(labels=labels, scores=scores, group=group)[0])
 
 
 def test_a_query_tosses_the_same_wherever_it_stands():
     scores, labels, group = generated(queries=20)
     objective = lp.SPSA("ndcg@10", evaluations=4, seed=1)
     rows = slice(int(group[:7].sum()), int(group[:15].sum()))
-    found = objective.gradients(scores[rows], labels[rows], group[7:15])[0]
-    np.testing.assert_array_equal(found, objective.gradients(scores, labels, group)[0][rows])
+    found = objective.gradients(labels[rows], scores[rows], group[7:15])[0]
+    np.testing.assert_array_equal(found, objective.gradients(labels=labels, scores=scores, group=group)[0][rows])
     # The iteration says how far scores are moved; with c_decay=0 it says nothing.
     still = lp.SPSA("ndcg", c_decay=0)
     assert still.constant
     assert not lp.SPSA("ndcg").constant
     np.testing.assert_array_equal(
-        still.gradients(scores, labels, group), still.gradients(scores, labels, group, iteration=9)
+        still.gradients(labels=labels, scores=scores, group=group),
+        still.gradients(labels=labels, scores=scores, group=group, iteration=9),
     )
 
 
@@ -207,7 +210,7 @@ def test_a_query_tosses_the_same_wherever_it_stands():
         (lambda: lp.SPSA("ndcg", c_decay=-1), "c_decay: expected a finite number >= 0"),
         (lambda: lp.SPSA("ndcg", seed=-1), "seed: expected an integer from 0 to"),
         (lambda: lp.SPSA("ndcg", normalize="max"), "normalize: expected"),
-        (lambda: lp.SPSA("ndcg", c=1e308).gradients([1e308, 0.0], [0, 1], [2]), "too large to be moved by c"),
+        (lambda: lp.SPSA("ndcg", c=1e308).gradients([0, 1], [1e308, 0.0], [2]), "too large to be moved by c"),
     ],
 )
 def test_what_cannot_be_perturbed_is_refused(make, message):
@@ -243,7 +246,7 @@ def test_boosters_learn(host):
 
     def by_hand(scores, _):
         seen.append(len(seen))
-        return objective.gradients(scores, DATA.labels, DATA.group, iteration=seen[-1])
+        return objective.gradients(DATA.labels, scores, DATA.group, iteration=seen[-1])
 
     np.testing.assert_array_equal(scores, train(host, by_hand, 20))
     plain = lp.evaluate("ndcg@10", DATA.labels, np.zeros(len(DATA.labels)), DATA.group)["ndcg@10"]

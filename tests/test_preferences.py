@@ -76,48 +76,48 @@ def test_forces_are_the_formula(name):
     ):
         objective = lp.Preferences(PAIRS, measure=name, **options, **given)
         expected = plain(PAIRS, options.get("weight", np.ones(len(PAIRS))), name, **given)
-        found = objective.gradients(SCORES, LABELS, GROUP)
+        found = objective.gradients(LABELS, SCORES, GROUP)
         np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-9)
-        weighted = objective.gradients(SCORES, LABELS, GROUP, document_weight)
+        weighted = objective.gradients(LABELS, SCORES, GROUP, document_weight)
         expected = plain(
             PAIRS, options.get("weight", np.ones(len(PAIRS))), name, document_weight=document_weight, **given
         )
         np.testing.assert_allclose(weighted, expected, rtol=2e-6, atol=1e-9)
-        twice = objective.gradients(SCORES, LABELS, GROUP, np.full(len(GROUP), 2.0))[0]
+        twice = objective.gradients(LABELS, SCORES, GROUP, np.full(len(GROUP), 2.0))[0]
         np.testing.assert_allclose(twice, 2 * found[0], rtol=1e-6)
 
 
 def test_a_measure_of_ones_own_weighs_pairs_too():
     own = lp.custom("top3", lambda labels: labels[:3].sum(), k=3)
-    found = lp.Preferences(PAIRS, measure=own).gradients(SCORES, LABELS, GROUP)[0]
+    found = lp.Preferences(PAIRS, measure=own).gradients(LABELS, SCORES, GROUP)[0]
     linear = lp.DCG(gain="linear", discount=[1, 1, 1])
     np.testing.assert_allclose(
-        found, lp.Preferences(PAIRS, measure=linear).gradients(SCORES, LABELS, GROUP)[0], atol=1e-6
+        found, lp.Preferences(PAIRS, measure=linear).gradients(LABELS, SCORES, GROUP)[0], atol=1e-6
     )
 
 
 def test_all_pairs_of_grades_are_ranknet():
     for scores in (SCORES, SCORES * 30, np.zeros(len(LABELS))):
-        found = lp.Preferences(all_pairs(LABELS, GROUP)).gradients(scores, LABELS, GROUP)
+        found = lp.Preferences(all_pairs(LABELS, GROUP)).gradients(LABELS, scores, GROUP)
         expected = lp.LambdaRank("pairs").differentiate(Queries(LABELS, GROUP), scores, exact=True)
         np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-12)
-        fast = lp.LambdaRank("pairs").gradients(scores, LABELS, GROUP)[0]
+        fast = lp.LambdaRank("pairs").gradients(LABELS, scores, GROUP)[0]
         np.testing.assert_allclose(found[0], fast, atol=2e-6 * np.abs(fast).max())
     for measure in ("ndcg@5", "map"):
-        found = lp.Preferences(all_pairs(LABELS, GROUP), measure=measure).gradients(SCORES, LABELS, GROUP)[0]
-        fast = lp.LambdaRank(measure).gradients(SCORES, LABELS, GROUP)[0]
+        found = lp.Preferences(all_pairs(LABELS, GROUP), measure=measure).gradients(LABELS, SCORES, GROUP)[0]
+        fast = lp.LambdaRank(measure).gradients(LABELS, SCORES, GROUP)[0]
         np.testing.assert_allclose(found, fast, atol=2e-6 * np.abs(fast).max())
 
 
 def test_contradictions_add_up_and_mixtures_mix():
     one, other = lp.Preferences([[0, 1]]), lp.Preferences([[1, 0]])
     both = lp.Preferences([[0, 1], [1, 0]], weight=[2, 2])  # of two pairs each counts half
-    g, h = (part.gradients(SCORES, LABELS, GROUP) for part in (one, other))
-    np.testing.assert_allclose(both.gradients(SCORES, LABELS, GROUP)[0], g[0] + h[0], atol=1e-7)
+    g, h = (part.gradients(LABELS, SCORES, GROUP) for part in (one, other))
+    np.testing.assert_allclose(both.gradients(LABELS, SCORES, GROUP)[0], g[0] + h[0], atol=1e-7)
     ndcg, pairs = lp.LambdaRank("ndcg@5"), lp.Preferences(PAIRS, WEIGHT)
     mixture = lp.Mixture([(0.7, ndcg), (0.3, pairs)])
-    parts = [part.gradients(SCORES, LABELS, GROUP) for part in (ndcg, pairs)]
-    for found, a, b in zip(mixture.gradients(SCORES, LABELS, GROUP), *parts, strict=True):
+    parts = [part.gradients(LABELS, SCORES, GROUP) for part in (ndcg, pairs)]
+    for found, a, b in zip(mixture.gradients(LABELS, SCORES, GROUP), *parts, strict=True):
         np.testing.assert_allclose(found, 0.7 * a + 0.3 * b, rtol=1e-5, atol=1e-8)
 
 
@@ -142,7 +142,7 @@ def test_they_are_values():
     ):
         assert twin == objective
         assert hash(twin) == hash(objective)
-        np.testing.assert_array_equal(twin.gradients(SCORES, LABELS, GROUP), objective.gradients(SCORES, LABELS, GROUP))
+        np.testing.assert_array_equal(twin.gradients(LABELS, SCORES, GROUP), objective.gradients(LABELS, SCORES, GROUP))
     assert copy.deepcopy(objective) is objective
     assert objective != lp.Preferences(PAIRS, None, "ndcg@5", sigma=2)
     assert objective != lp.Preferences(PAIRS[:, ::-1], WEIGHT, "ndcg@5", sigma=2)
@@ -161,7 +161,7 @@ def test_pairs_follow_rows_into_lightgbms_subsets():
     rows = np.concatenate([STARTS[q] + np.arange(GROUP[q]) for q in np.unique(queries)])
     for objective in (lp.Preferences(PAIRS, WEIGHT), lp.Preferences(PAIRS, measure="map")):
         found = objective(SCORES[rows], whole.subset(rows).construct())
-        np.testing.assert_array_equal(found[0], objective.gradients(SCORES, LABELS, GROUP)[0][rows])
+        np.testing.assert_array_equal(found[0], objective.gradients(LABELS, SCORES, GROUP)[0][rows])
     across = lp.Preferences([[rows[0], rows[1]], [rows[0], int(np.setdiff1d(np.arange(len(LABELS)), rows)[0])]])
     with pytest.raises(
         lp.LambdaplugError, match=r"row \d+, which is in query 0, to row \d+, which is in a query outside"
@@ -203,9 +203,9 @@ def test_xgboosts_folds_are_refused():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: lp.Preferences([[0, 12]]).gradients(SCORES, LABELS, GROUP),
+        (lambda: lp.Preferences([[0, 12]]).gradients(LABELS, SCORES, GROUP),
          r"pair 0 prefers row 0, which is in query 0, to row 12, which is in query 1\. Only documents of one query"),
-        (lambda: lp.Preferences([[0, 1], [5, 480]]).gradients(SCORES, LABELS, GROUP),
+        (lambda: lp.Preferences([[0, 1], [5, 480]]).gradients(LABELS, SCORES, GROUP),
          r"pair 1 is of the rows \[5, 480\], and the data set has 480"),
         (lambda: lp.Preferences([[0, 1], [-1, 2]]), r"pair 1 has a negative row: \[-1, 2\]"),
         (lambda: lp.Preferences([[0, 1], [2, 2]]), r"pair 1 has the same row twice: \[2, 2\]"),
@@ -219,7 +219,7 @@ def test_xgboosts_folds_are_refused():
         (lambda: lp.Preferences([[0, 1]], [math.nan]), r"weight: expected one finite number >= 0 per pair"),
         (lambda: lp.Preferences([[0, 1]], sigma=0), r"sigma: expected a positive number, got 0"),
         (lambda: lp.Preferences([[0, 1]], measure="ndgc"), r"nearest is 'ndcg'"),
-        (lambda: lp.Preferences([[0, 1]]).gradients([0, math.inf, 1], [0, 1, 2], [3]), r"scores: expected finite numbers"),
+        (lambda: lp.Preferences([[0, 1]]).gradients([0, 1, 2], [0, math.inf, 1], [3]), r"scores: expected finite numbers"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(build, message):

@@ -216,21 +216,21 @@ PRESETS = [
 @pytest.mark.parametrize("preset", PRESETS, ids=repr)
 def test_presets_are_ordinary_objectives(preset):
     scores = np.random.default_rng(1).normal(size=len(Y)).astype(np.float32)
-    gradient, hessian = preset.gradients(scores, Y, GROUP, iteration=3)
+    gradient, hessian = preset.gradients(Y, scores, GROUP, iteration=3)
     assert gradient.dtype == np.float32
     assert np.any(gradient)
     for twin in (pickle.loads(pickle.dumps(preset)), copy.deepcopy(preset), eval(f"lp.{preset!r}")):
-        np.testing.assert_array_equal(twin.gradients(scores, Y, GROUP, iteration=3), (gradient, hessian))
+        np.testing.assert_array_equal(twin.gradients(Y, scores, GROUP, iteration=3), (gradient, hessian))
     half = lp.Mixture([(0.5, preset), (0.5, preset)])
-    np.testing.assert_array_equal(half.gradients(scores, Y, GROUP, iteration=3)[0], gradient)
+    np.testing.assert_array_equal(half.gradients(Y, scores, GROUP, iteration=3)[0], gradient)
     other = lp.LambdaRank("map")
-    mixed = lp.interpolate(preset, other, weight=lp.linear(0.0, 0.25)).gradients(scores, Y, GROUP, iteration=2)[0]
-    parts = [objective.gradients(scores, Y, GROUP, iteration=2)[0] for objective in (preset, other)]
+    mixed = lp.interpolate(preset, other, weight=lp.linear(0.0, 0.25)).gradients(Y, scores, GROUP, iteration=2)[0]
+    parts = [objective.gradients(Y, scores, GROUP, iteration=2)[0] for objective in (preset, other)]
     np.testing.assert_allclose(mixed, 0.5 * parts[0] + 0.5 * parts[1], atol=1e-6)
     queries = lp.queries.Queries(Y, GROUP)
     for threads in (1, 3):
         np.testing.assert_array_equal(preset.differentiate(queries, scores, 3, threads), (gradient, hessian))
-    assert all(array.size == 0 for array in preset.gradients([], [], []))
+    assert all(array.size == 0 for array in preset.gradients(labels=[], scores=[], group=[]))
     assert str(preset.target)
 
 
@@ -285,11 +285,11 @@ def test_the_rankers_grow_the_same_trees_too():
 
 def test_what_a_preset_refuses():
     with pytest.raises(lp.LambdaplugError, match=r"labels 0, 1, ..., 30, as its host does; got labels from 0 to 0.5"):
-        lp.presets.lightgbm().gradients([0, 0], [0.5, 0], [2])
+        lp.presets.lightgbm().gradients([0.5, 0], [0, 0], [2])
     with pytest.raises(lp.LambdaplugError, match=r"presets.xgboost\('map'\) takes the labels 0, 1, ..., 1"):
-        lp.presets.xgboost("map").gradients([0, 0], [2, 0], [2])
+        lp.presets.xgboost("map").gradients(labels=[2, 0], scores=[0, 0], group=[2])
     with pytest.raises(lp.LambdaplugError, match="weights must be one per query"):
-        lp.presets.xgboost("ndcg").gradients([0, 0, 0], [2, 0, 1], [3], weight=[1, 2, 3])
+        lp.presets.xgboost("ndcg").gradients(labels=[2, 0, 1], scores=[0, 0, 0], group=[3], weight=[1, 2, 3])
     for make, message in [
         (lambda: lp.presets.lightgbm(0), "truncation_level: expected an integer >= 1, got 0"),
         (lambda: lp.presets.lightgbm(sigmoid=0), "sigmoid: expected a positive number"),
@@ -374,8 +374,8 @@ def test_fast_and_exact_agree_on_long_lists(measure):
 def test_both_normalisations_of_ndcg_are_lightgbms_norm():
     """But for its table of sigmoids, which moves a margin by up to 5e-5."""
     scores = np.random.default_rng(0).normal(size=len(Y))
-    mine = lp.LambdaRank("ndcg", cost=lp.RankNet(distance=0.01), normalize="log").gradients(scores, Y, GROUP)
-    theirs = lp.presets.lightgbm(truncation_level=1000).gradients(scores, Y, GROUP)
+    mine = lp.LambdaRank("ndcg", cost=lp.RankNet(distance=0.01), normalize="log").gradients(Y, scores, GROUP)
+    theirs = lp.presets.lightgbm(truncation_level=1000).gradients(Y, scores, GROUP)
     for a, b in zip(mine, theirs, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max())
 
@@ -384,13 +384,13 @@ def test_normalisations_mix_say_themselves_and_are_refused_where_they_mean_nothi
     objective = lp.LambdaRank("map", cost=lp.RankNet(distance=0.01), normalize="log")
     assert repr(objective) == "LambdaRank('map', cost=RankNet(distance=0.01), normalize='log')"
     scores = np.random.default_rng(0).normal(size=len(Y))
-    one = objective.gradients(scores, Y, GROUP)
+    one = objective.gradients(Y, scores, GROUP)
     for sum_of_one in (lp.Mixture([(1.0, objective)]), lp.Graded([objective])):
-        np.testing.assert_array_equal(sum_of_one.gradients(scores, Y, GROUP), one)
+        np.testing.assert_array_equal(sum_of_one.gradients(Y, scores, GROUP), one)
     clicks = lp.Graded([objective, lp.LambdaRank("cndcg", labels=BINARY, normalize="log")], weights=[0.5, 0.5])
-    assert np.isfinite(clicks.gradients(scores, Y, GROUP)).all()
-    steps = lp.LambdaRank("map", step="gradient", normalize="log").gradients(scores, Y, GROUP)
-    np.testing.assert_array_equal(steps[0], lp.LambdaRank("map", normalize="log").gradients(scores, Y, GROUP)[0])
+    assert np.isfinite(clicks.gradients(Y, scores, GROUP)).all()
+    steps = lp.LambdaRank("map", step="gradient", normalize="log").gradients(Y, scores, GROUP)
+    np.testing.assert_array_equal(steps[0], lp.LambdaRank("map", normalize="log").gradients(Y, scores, GROUP)[0])
     assert (steps[1] == 1).all()
     with pytest.raises(lp.LambdaplugError, match="give it to the parts"):
         lp.Mixture([(1.0, objective)], normalize="log")
@@ -423,7 +423,9 @@ def test_yetirank_has_catboosts_weights():
     for sample in range(3):
         noise_kernel("logistic")(scores, (state, 7, sample, 1.0), offsets, 0, 1, noisy)
         expected += np.array(yetirank(scores, labels, noisy, 0.7)) / 3
-    found = lp.presets.catboost_yetirank(decay=0.7, permutations=3, seed=7).gradients(scores, labels, [9])
+    found = lp.presets.catboost_yetirank(decay=0.7, permutations=3, seed=7).gradients(
+        labels=labels, scores=scores, group=[9]
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9)
 
 

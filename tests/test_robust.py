@@ -284,13 +284,13 @@ def test_weights_that_xgboosts_preset_would_divide_by_zero():
     objective = lp.presets.xgboost("pairwise")
     for weight, total in (([0.0, 0.0], "0"), ([1e308, 1e308], "inf")):
         with pytest.raises(lp.LambdaplugError, match=f"add up to {total}:"), np.errstate(over="ignore"):
-            objective.gradients([0.0, 1.0, 2.0], [1, 0, 1], [1, 2], weight)
-    assert not objective.gradients([0.0, 1.0, 2.0], [1, 0, 1], [1, 2], [1.0, 0.0])[0].any()
+            objective.gradients([1, 0, 1], [0.0, 1.0, 2.0], [1, 2], weight)
+    assert not objective.gradients([1, 0, 1], [0.0, 1.0, 2.0], [1, 2], [1.0, 0.0])[0].any()
 
 
 def test_weights_that_would_make_infinite_leaves_are_refused():
     # The gradient is a float32, but divided by the least hessian it would be none.
-    objective, arrays = lp.LambdaRank("ndcg"), ([500.0, -500.0], [0, 1], [2])
+    objective, arrays = lp.LambdaRank("ndcg"), ([0, 1], [500.0, -500.0], [2])
     assert np.abs(objective.gradients(*arrays, [1e17])[0]).max() > 1e16
     with pytest.raises(lp.LambdaplugError, match="too large for float32"):
         objective.gradients(*arrays, [1e30])
@@ -549,7 +549,7 @@ def top(labels):
 
 for call in (
     lambda: lp.evaluate("ndcg", [1, 0], [0.0, 1.0], [2]),
-    lambda: lp.LambdaRank("map").gradients([0.0, 0.0], [0, 1], [2]),
+    lambda: lp.LambdaRank("map").gradients([0, 1], [0.0, 0.0], [2]),
     lambda: lp.custom("top", top),
 ):
     try:

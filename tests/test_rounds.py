@@ -101,7 +101,7 @@ def test_both_hosts_see_the_same_gradient_at_the_same_iteration(data):
     ticking = lp.callback(objective)
     sets = lgb_data(data).construct(), xgb_data(data)
     for iteration in (0, 7, 30):
-        expected = objective.gradients(scores, data.labels, data.group, iteration=iteration)
+        expected = objective.gradients(data.labels, scores, data.group, iteration=iteration)
         for made in sets:
             ticking.tick(iteration)
             np.testing.assert_array_equal(objective(scores, made), expected)
@@ -490,7 +490,7 @@ def test_another_label_source_follows_its_rows(data):
     scores = np.random.default_rng(1).normal(size=len(rows))
     sizes = data.group[np.arange(len(data.group)) % 3 != 0]
     direct = lp.Graded([lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels=clicks[rows])], weights=[0.5, 0.5])
-    np.testing.assert_array_equal(objective(scores, part), direct.gradients(scores, data.labels[rows], sizes))
+    np.testing.assert_array_equal(objective(scores, part), direct.gradients(data.labels[rows], scores, sizes))
     with pytest.raises(lp.LambdaplugError, match="a slice of an XGBoost DMatrix does not say which rows"):
         xgb.cv(XGB, xgb_data(data), 3, nfold=2, obj=objective)
 

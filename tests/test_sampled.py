@@ -99,7 +99,7 @@ def test_sampled_rankings_are_right_on_average(measure):
     # One call of many queries, whose draws differ because their last document's score does, by nothing that matters.
     many = np.tile(scores, (500, 1))
     many[:, -1] += 1e-4 * np.arange(500)
-    found = lp.PLRank(measure, samples=12).gradients(many.ravel(), labels * 500, [5] * 500)[0].reshape(500, 5)
+    found = lp.PLRank(measure, samples=12).gradients(labels * 500, many.ravel(), [5] * 500)[0].reshape(500, 5)
     mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / math.sqrt(500)
     assert np.all(np.abs(mean - enumerated(measure, many[250], labels)[0]) <= 4.5 * error + 1e-6)
 
@@ -155,7 +155,7 @@ def test_scores_far_apart_lose_nothing():
         slope = p * (1 - p) * (1 / math.log2(4) - 1 / math.log2(5))
         np.testing.assert_allclose(found[0], [0, 0, slope, -slope], atol=1e-11)
     for scores in (np.array([1e4, -1e4, 0.0]), np.array([1e300, -1e300, 0.0])):
-        gradient, hessian = lp.PLRank("ndcg").gradients(scores, [0, 1, 0], [3])
+        gradient, hessian = lp.PLRank("ndcg").gradients([0, 1, 0], scores, [3])
         assert np.isfinite(gradient).all()
         assert (hessian > 0).all()
 
@@ -191,7 +191,7 @@ def test_a_sample_is_the_papers_formula(measure):
     for n, options in ((2, {}), (5, {"sigma": 0.5}), (6, {"sigma": 2.0, "mu": 0.7}), (9, {"seed": 3})):
         scores, labels = random.normal(size=n), random.choice([0.0, 0.5, 1.0], n)
         labels[random.integers(n)] = 1.0
-        gradient, hessian = lp.StochasticRank(measure, **options).gradients(scores, labels, [n])
+        gradient, hessian = lp.StochasticRank(measure, **options).gradients(labels=labels, scores=scores, group=[n])
         np.testing.assert_allclose(gradient, one_sample(measure, scores, labels, **options), atol=2e-6)
         assert (hessian > 0).all()
 
@@ -219,7 +219,7 @@ def test_the_expectation_is_the_derivative_of_the_mean(measure):
         many = np.tile(scores, (400, 1))
         many[:, -1] += 1e-5 * np.arange(400)
         objective = lp.StochasticRank(measure, samples=10)
-        found = objective.gradients(many.ravel(), labels * 400, [n] * 400)[0].reshape(400, n)
+        found = objective.gradients(labels * 400, many.ravel(), [n] * 400)[0].reshape(400, n)
         error = found.std(axis=0, ddof=1) / 20.0
         assert np.all(np.abs(found.mean(axis=0) + first) <= 4.5 * error + 3e-4)
 
@@ -234,7 +234,7 @@ def test_the_expectation_is_the_score_functions(measure):
     terms = (value - value.mean())[:, None] * e
     many = np.tile(scores, (400, 1))
     many[:, -1] += 1e-5 * np.arange(400)
-    mine = -lp.StochasticRank(measure, samples=5).gradients(many.ravel(), labels * 400, [n] * 400)[0].reshape(400, n)
+    mine = -lp.StochasticRank(measure, samples=5).gradients(labels * 400, many.ravel(), [n] * 400)[0].reshape(400, n)
     error = np.hypot(terms.std(axis=0) / math.sqrt(len(e)), mine.std(axis=0) / 20.0)
     assert np.all(np.abs(terms.mean(axis=0) - mine.mean(axis=0)) <= 4.5 * error + 1e-4)
 
@@ -263,35 +263,35 @@ def test_what_holds_for_both(text):
     assert repr(objective) == text
     assert eval(f"lp.{text}") == pickle.loads(pickle.dumps(objective)) == objective
     assert objective.constant
-    found = objective.gradients(SCORES, DATA.labels, DATA.group)
+    found = objective.gradients(DATA.labels, SCORES, DATA.group)
     gradient, hessian = found
     assert (hessian > 0).all()
     assert gradient.any()
-    np.testing.assert_array_equal(objective.gradients(SCORES, DATA.labels, DATA.group, iteration=9), found)
+    np.testing.assert_array_equal(objective.gradients(DATA.labels, SCORES, DATA.group, iteration=9), found)
     for threads in (1, 2, 3):
         lp.set_num_threads(threads)
-        np.testing.assert_array_equal(objective.gradients(SCORES, DATA.labels, DATA.group), found)
+        np.testing.assert_array_equal(objective.gradients(DATA.labels, SCORES, DATA.group), found)
     lp.set_num_threads(None)
     # A query's draws are its own: the same in any company, and new when its scores move.
     half = np.cumsum(DATA.group)[29]
-    alone = objective.gradients(SCORES[half:], DATA.labels[half:], DATA.group[30:])[0]
+    alone = objective.gradients(DATA.labels[half:], SCORES[half:], DATA.group[30:])[0]
     np.testing.assert_array_equal(alone, gradient[half:])
     other = type(objective)(**{**options(objective), "seed": 4})
-    assert np.any(other.gradients(SCORES, DATA.labels, DATA.group)[0] != gradient)
+    assert np.any(other.gradients(DATA.labels, SCORES, DATA.group)[0] != gradient)
     elsewhere = type(objective)(**options(objective), labels=DATA.labels)
-    np.testing.assert_array_equal(elsewhere.gradients(SCORES, np.zeros(len(SCORES)), DATA.group), found)
+    np.testing.assert_array_equal(elsewhere.gradients(np.zeros(len(SCORES)), SCORES, DATA.group), found)
     weight = np.arange(1.0, 1.0 + len(DATA.group))
-    weighted = objective.gradients(SCORES, DATA.labels, DATA.group, weight)[0]
+    weighted = objective.gradients(DATA.labels, SCORES, DATA.group, weight)[0]
     np.testing.assert_allclose(weighted, gradient * np.repeat(weight, DATA.group), rtol=1e-5)
-    plain = lp.LambdaRank("map").gradients(SCORES, DATA.labels, DATA.group)
-    mixed = lp.Mixture([(0.5, objective), (2.0, lp.LambdaRank("map"))]).gradients(SCORES, DATA.labels, DATA.group)
+    plain = lp.LambdaRank("map").gradients(DATA.labels, SCORES, DATA.group)
+    mixed = lp.Mixture([(0.5, objective), (2.0, lp.LambdaRank("map"))]).gradients(DATA.labels, SCORES, DATA.group)
     for mine, both, theirs in zip(found, mixed, plain, strict=True):
         np.testing.assert_allclose(both, 0.5 * mine + 2.0 * theirs, atol=1e-5)
     with pytest.raises(lp.LambdaplugError, match="weights must be one per query"):
-        objective.gradients(SCORES, DATA.labels, DATA.group, np.arange(len(SCORES)))
+        objective.gradients(DATA.labels, SCORES, DATA.group, np.arange(len(SCORES)))
     for wrong in (math.nan, math.inf):
         with pytest.raises(lp.LambdaplugError, match=r"scores: expected finite numbers, got (nan|inf) in row 1"):
-            objective.gradients([0.0, wrong, 1.0], [0, 1, 2], [3])
+            objective.gradients([0, 1, 2], [0.0, wrong, 1.0], [3])
 
 
 def options(objective):
@@ -302,11 +302,11 @@ def options(objective):
 
 @pytest.mark.parametrize("make", [lp.PLRank, lp.StochasticRank])
 def test_queries_without_an_order_and_documents_without_a_label(make):
-    gradient, hessian = make("ndcg@10").gradients([1.0, 2.0, 0.5, 3.0], [1, 0, 0, 0], [1, 0, 2, 1])
+    gradient, hessian = make("ndcg@10").gradients([1, 0, 0, 0], [1.0, 2.0, 0.5, 3.0], [1, 0, 2, 1])
     assert not gradient.any()
     assert (hessian > 0).all()
-    assert len(make("ndcg").gradients([], [], [])[0]) == 0
-    missing = make("ndcg", labels=[np.nan, 1, 0]).gradients([3.0, 2.9, 1.0], [0, 0, 0], [3])[0]
+    assert len(make("ndcg").gradients(labels=[], scores=[], group=[])[0]) == 0
+    missing = make("ndcg", labels=[np.nan, 1, 0]).gradients([0, 0, 0], [3.0, 2.9, 1.0], [3])[0]
     assert missing[1] < 0
     with pytest.raises(lp.LambdaplugError, match="has nothing to learn from"):
         train("lightgbm", make("ndcg"), np.zeros(len(DATA.labels)))
@@ -319,14 +319,14 @@ def test_long_lists_and_cut_offs_are_ranked_alike():
         scores, labels = random.normal(size=n), random.choice([0.0, 0.5, 1.0], n)
         for measure in ("dcg@3", f"dcg@{n}"):
             given = np.append(labels, 0.0), np.append(scores, -1.0)
-            short = lp.StochasticRank(measure).gradients(scores, labels, [n])[0]
+            short = lp.StochasticRank(measure).gradients(labels=labels, scores=scores, group=[n])[0]
             both = lp.StochasticRank(measure).gradients(
-                np.concatenate([scores, given[1]]), np.concatenate([labels, given[0]]), [n, n + 1]
+                np.concatenate([labels, given[0]]), np.concatenate([scores, given[1]]), [n, n + 1]
             )[0]
             np.testing.assert_array_equal(both[:n], short)
     np.testing.assert_allclose(
-        lp.StochasticRank("dcg@3").gradients(scores[:40], labels[:40], [40])[0],
-        lp.StochasticRank(lp.DCG(discount=[1.0, 1 / math.log2(3), 0.5])).gradients(scores[:40], labels[:40], [40])[0],
+        lp.StochasticRank("dcg@3").gradients(labels[:40], scores[:40], [40])[0],
+        lp.StochasticRank(lp.DCG(discount=[1.0, 1 / math.log2(3), 0.5])).gradients(labels[:40], scores[:40], [40])[0],
         atol=1e-6,
     )
 
@@ -338,11 +338,11 @@ def test_sigma_and_mu_may_follow_schedules():
         now = lp.StochasticRank("ndcg", sigma=lp.cosine(2.0, 0.5, 10)(iteration), mu=0.1 * iteration)
         assert moving.at(iteration) == now
         np.testing.assert_array_equal(
-            moving.gradients(SCORES, DATA.labels, DATA.group, iteration=iteration),
-            now.gradients(SCORES, DATA.labels, DATA.group),
+            moving.gradients(DATA.labels, SCORES, DATA.group, iteration=iteration),
+            now.gradients(DATA.labels, SCORES, DATA.group),
         )
     with pytest.raises(lp.LambdaplugError, match="sigma is -1 and mu 0 at iteration 2; sigma must be positive"):
-        lp.StochasticRank("ndcg", sigma=lambda m: 1.0 - m).gradients([0.0, 1.0], [0, 1], [2], iteration=2)
+        lp.StochasticRank("ndcg", sigma=lambda m: 1.0 - m).gradients([0, 1], [0.0, 1.0], [2], iteration=2)
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,7 @@ def test_a_curve_trains_and_plots():
     )
     assert objective == by_values
     scores = np.zeros(len(log.rows))
-    given = scores, log.labels, log.group
+    given = log.labels, scores, log.group
     assert not np.array_equal(objective.gradients(*given)[0], inner.gradients(*given)[0])
     ax = curve.plot(truth=log.propensity)
     assert len(ax.lines) == 2

@@ -49,7 +49,9 @@ def drawn(measure, scores, labels, calls=60, samples=400, **options):
     """Mean and standard error of the gradient over seeds."""
     found = np.array(
         [
-            lp.LambdaRank(measure, samples=samples, seed=seed, **options).gradients(scores, labels, [len(scores)])[0]
+            lp.LambdaRank(measure, samples=samples, seed=seed, **options).gradients(
+                labels=labels, scores=scores, group=[len(scores)]
+            )[0]
             for seed in range(calls)
         ],
         dtype=float,
@@ -85,10 +87,10 @@ def test_the_expectation_is_that_of_draws_by_numpy(measure):
 def test_the_limits(measure):
     random = np.random.default_rng(1)
     scores, labels = random.normal(size=5), [0, 1, 3, 0, 2]
-    plain = lp.LambdaRank(measure).gradients(scores, labels, [5])
+    plain = lp.LambdaRank(measure).gradients(labels=labels, scores=scores, group=[5])
     for noise in (0.0, 1e-9):
         np.testing.assert_array_equal(
-            lp.LambdaRank(measure, noise=noise, samples=3).gradients(scores, labels, [5]), plain
+            lp.LambdaRank(measure, noise=noise, samples=3).gradients(labels=labels, scores=scores, group=[5]), plain
         )
     orders = list(itertools.permutations(range(5)))
     expected = np.mean([force(measure, scores, labels, order) for order in orders], axis=0)
@@ -122,7 +124,7 @@ def test_distances_are_those_of_the_noisy_scores(measure, spread):
     order = np.argsort(-z, kind="stable").tolist()
     expected = force(measure, scores, labels.tolist(), order, z)
     objective = lp.LambdaRank(measure, cost=lp.RankNet(distance=0.01), noise=0.6, seed=5)
-    found = objective.gradients(scores, labels, [12])[0]
+    found = objective.gradients(labels=labels, scores=scores, group=[12])[0]
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6 * np.abs(expected).max())
 
 
@@ -150,24 +152,24 @@ def test_what_holds_for_every_kind_of_objective(given):
     objective = lp.LambdaRank(noise=0.7, seed=3, **given)
     random = np.random.default_rng(0)
     scores = random.normal(size=len(DATA.labels)).astype(np.float32)
-    gradient, hessian = objective.gradients(scores, DATA.labels, DATA.group)
+    gradient, hessian = objective.gradients(DATA.labels, scores, DATA.group)
     assert np.all(hessian > 0)
     totals = np.add.reduceat(gradient.astype(float), np.cumsum(DATA.group) - DATA.group)
     np.testing.assert_allclose(totals, 0.0, atol=1e-5 * np.abs(gradient).max())
-    np.testing.assert_array_equal(objective.gradients(scores, DATA.labels, DATA.group, iteration=9)[0], gradient)
+    np.testing.assert_array_equal(objective.gradients(DATA.labels, scores, DATA.group, iteration=9)[0], gradient)
     for threads in (1, 2, 3):
         lp.set_num_threads(threads)
-        np.testing.assert_array_equal(objective.gradients(scores, DATA.labels, DATA.group), (gradient, hessian))
+        np.testing.assert_array_equal(objective.gradients(DATA.labels, scores, DATA.group), (gradient, hessian))
     lp.set_num_threads(None)
     for change in ({"seed": 4}, {"noise": 0.8}):
         other = lp.LambdaRank(**{"noise": 0.7, "seed": 3, **given, **change})
-        assert np.any(other.gradients(scores, DATA.labels, DATA.group)[0] != gradient)
+        assert np.any(other.gradients(DATA.labels, scores, DATA.group)[0] != gradient)
     # A query's draws are its own: the same in any company, as on any part of a cluster.
     half = np.cumsum(DATA.group)[29]
     if given.get("labels") is None:
-        alone = objective.gradients(scores[half:], DATA.labels[half:], DATA.group[30:])[0]
+        alone = objective.gradients(DATA.labels[half:], scores[half:], DATA.group[30:])[0]
         np.testing.assert_array_equal(alone, gradient[half:])
-    weighted = objective.gradients(scores, DATA.labels, DATA.group, np.full(len(DATA.group), 2.0))[0]
+    weighted = objective.gradients(DATA.labels, scores, DATA.group, np.full(len(DATA.group), 2.0))[0]
     if objective.normalize != "std":
         np.testing.assert_allclose(weighted, 2 * gradient, rtol=1e-5)
 
@@ -177,13 +179,13 @@ def test_tiers_weights_and_sums_smooth_too():
     scores, clicks = random.normal(size=len(DATA.labels)), random.random(len(DATA.labels)).round(1)
     tiers = [lp.LambdaRank("ndcg", noise=1.0), lp.LambdaRank("cndcg@5", labels=clicks, noise=0.5, ignore_zero=True)]
     graded = lp.Graded(tiers, weights=[0.7, 0.3])
-    a, b = graded.gradients(scores, DATA.labels, DATA.group)[0], tiers[0].gradients(scores, DATA.labels, DATA.group)[0]
+    a, b = graded.gradients(DATA.labels, scores, DATA.group)[0], tiers[0].gradients(DATA.labels, scores, DATA.group)[0]
     assert np.abs(a - 0.7 * b).max() > 0
-    mixed = lp.Mixture([(0.7, tiers[0]), (0.3, lp.LambdaRank("map"))]).gradients(scores, DATA.labels, DATA.group)[0]
-    plain = lp.LambdaRank("map").gradients(scores, DATA.labels, DATA.group)[0]
+    mixed = lp.Mixture([(0.7, tiers[0]), (0.3, lp.LambdaRank("map"))]).gradients(DATA.labels, scores, DATA.group)[0]
+    plain = lp.LambdaRank("map").gradients(DATA.labels, scores, DATA.group)[0]
     np.testing.assert_allclose(mixed, 0.7 * b + 0.3 * plain, atol=1e-6)
     weight = random.random(len(DATA.labels))
-    weighted = tiers[0].gradients(scores, DATA.labels, DATA.group, weight)[0]
+    weighted = tiers[0].gradients(DATA.labels, scores, DATA.group, weight)[0]
     assert np.any(weighted != b)
     np.testing.assert_allclose(weighted.sum(), 0.0, atol=1e-4)
 
@@ -202,7 +204,7 @@ def test_long_lists_are_ranked_alike():
     for n in (256, 257, 700):
         scores, labels = random.normal(size=n), random.integers(0, 4, n)
         for measure in ("ndcg", "ndcg@10"):
-            found = lp.LambdaRank(measure, noise=1.0).gradients(scores, labels, [n])[0]
+            found = lp.LambdaRank(measure, noise=1.0).gradients(labels=labels, scores=scores, group=[n])[0]
             noisy = np.empty(n)
             states = np.empty(1, np.uint32)
             label_hash_kernel()(labels.astype(float), np.array([0, n]), states)
@@ -261,7 +263,7 @@ def test_what_makes_no_sense_is_refused(options, message):
 def test_a_schedule_that_falls_below_zero_is_refused():
     objective = lp.LambdaRank("map", noise=lambda m: 1.0 - m)
     with pytest.raises(lp.LambdaplugError, match="noise is -2 at iteration 3; it must be >= 0"):
-        objective.gradients([0.0, 1.0], [0, 1], [2], iteration=3)
+        objective.gradients([0, 1], [0.0, 1.0], [2], iteration=3)
 
 
 def test_it_prints_as_it_was_made():

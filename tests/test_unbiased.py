@@ -63,7 +63,7 @@ def by_hand(objective, clicks, method, rounds=3, rate=0.15, regularization=0.0, 
     if method == "additive":
         b = np.zeros(count, np.float32)
         for _ in range(rounds):
-            gradient, hessian = objective.gradients(scores + b[p], y, group)
+            gradient, hessian = objective.gradients(y, scores + b[p], group)
             g, h, n = (np.bincount(p, w, count) for w in (gradient, hessian, None))
             b = (b + rate * (-g - regularization * n * b) / (h + regularization * n + 0.001)).astype(np.float32)
         return (b,)
@@ -133,7 +133,7 @@ def test_a_normalised_query_keeps_the_weights_of_its_clicks():
     scores, y, group = [0.0, 0.0, 0.0, 0.0], [0, 1, 0, 1], [2, 2]
     inner = lp.LambdaRank("pairs", normalize="log")
     plain, weighed = (
-        objective.gradients(scores, y, group)[0]
+        objective.gradients(y, scores, group)[0]
         for objective in (inner, lp.Unbiased(inner, [0, 0, 1, 1], propensities=[1.0, 0.1]))
     )
     np.testing.assert_allclose(weighed / plain, [1, 1, 10, 10], rtol=1e-5)
@@ -163,9 +163,9 @@ def test_pairs_are_those_of_the_fast_loops_while_nothing_is_learned(clicks, kind
         "log": lp.LambdaRank("ndcg", cost=lp.RankNet(distance=0.01), normalize="log"),
     }[kind]
     scores = np.random.default_rng(2).normal(size=len(y))
-    plain = inner.gradients(scores, y, group)
+    plain = inner.gradients(y, scores, group)
     for options in ({"method": "pairwise"}, {"propensities": [1.0] * 12}):
-        debiased = lp.Unbiased(inner, position, **options).gradients(scores, y, group)
+        debiased = lp.Unbiased(inner, position, **options).gradients(y, scores, group)
         for ours, theirs in zip(debiased, plain, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-6)
 
@@ -173,7 +173,7 @@ def test_pairs_are_those_of_the_fast_loops_while_nothing_is_learned(clicks, kind
 def test_known_propensities_weigh_the_better_document():
     def weighed(**options):
         objective = lp.Unbiased(lp.LambdaRank("pairs"), [0, 1, 2], propensities=[1.0, 0.5, 0.01], **options)
-        return objective.gradients([0.0, 0.0, 0.0], [0, 1, 1], [3])[0] * 4
+        return objective.gradients([0, 1, 1], [0.0, 0.0, 0.0], [3])[0] * 4
 
     np.testing.assert_allclose(weighed(), [2 + 20, -2, -20], rtol=1e-6)
     np.testing.assert_allclose(weighed(clip=5), [2 + 5, -2, -5], rtol=1e-6)
@@ -343,7 +343,7 @@ def test_bad_arguments(make, said):
 )
 def test_bad_data(objective, said):
     with pytest.raises(lp.LambdaplugError, match=said):
-        objective.gradients([0.0, 0.0], [0, 1], [2])
+        objective.gradients([0, 1], [0.0, 0.0], [2])
 
 
 def test_it_is_no_part_of_a_sum():

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import plotting
-from ..deprecation import by_name
+from ..deprecation import labels_first
+from ..documenting import documented
 from ..objectives import LambdaRank, Mixture, Objective
 from ..objectives.base import require_objective
 from ..objectives.builtin import BuiltIn
@@ -173,14 +174,15 @@ class Difference(Report):
         return drawn
 
 
-@by_name(2, "scores", "labels", "group")
+@labels_first(2)
+@documented
 def explain_difference(
     objective_a: Objective,
     objective_b: Objective,
-    *,
     labels: npt.ArrayLike,
     scores: npt.ArrayLike,
     group: npt.ArrayLike | None = None,
+    *,
     qid: npt.ArrayLike | None = None,
     weight: npt.ArrayLike | None = None,
     iteration: int = 0,
@@ -197,12 +199,7 @@ def explain_difference(
         Such as ``lp.presets.lightgbm()`` and ``lp.objective("map")``.
     scores : array-like
         One score per row.
-    labels : array-like
-        One label per row.
-    group : array-like
-        The number of documents of each query, in order.
-    qid : array-like, optional
-        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
+    {labels} {group} {qid}
     weight : array-like, optional
         One per row or per query.
     iteration : int

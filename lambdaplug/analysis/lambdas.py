@@ -15,7 +15,8 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..deprecation import by_name
+from ..deprecation import labels_first
+from ..documenting import documented
 from ..errors import LambdaplugError
 from ..evaluation import per_query_values
 from ..measures import Measure, as_measure
@@ -42,8 +43,8 @@ __all__ = [
     "top_labels",
 ]
 
-Values: TypeAlias = npt.ArrayLike
-Rounds: TypeAlias = npt.ArrayLike | None  # their numbers, default 0 on
+Rows: TypeAlias = npt.ArrayLike
+Opt: TypeAlias = npt.ArrayLike | None  # which may be left out
 
 
 class Moment(NamedTuple):
@@ -105,6 +106,7 @@ class Diagnostic(abc.ABC):
         return Curves(numbers, rows, units={name: self.unit for row in rows for name in row})
 
 
+@documented
 @dataclass(frozen=True)
 class Agreement(Diagnostic):
     """The share of documents that a and another objective push the same way, or that the other leaves alone.
@@ -116,12 +118,8 @@ class Agreement(Diagnostic):
     others : Objective or mapping
         One other, or several by name.
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 2.
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 2.
 
-    Examples
-    --------
     >>> Agreement(LambdaRank("ndcg"), LambdaRank("map")).over([3.0, 2.0, 1.0], Queries([0, 1, 0], [3]))["agreement"]
     array([1.])
     """
@@ -143,6 +141,7 @@ class Agreement(Diagnostic):
         return objective.differentiate(moment.queries, moment.scores, moment.iteration)[0]
 
 
+@documented
 @dataclass(frozen=True)
 class ForceByLabel(Diagnostic):
     """From whom a highly relevant document's force comes: by the other document's label, the mean share.
@@ -156,12 +155,8 @@ class ForceByLabel(Diagnostic):
     high : float
         The least label of a highly relevant document.
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, equation 11, figure 3a.
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, equation 11, figure 3a.
 
-    Examples
-    --------
     >>> ForceByLabel(LambdaRank("ndcg"), high=1).over([3.0, 2.0, 1.0], Queries([0, 1, 0], [3]))["force from label 0"]
     array([1.])
     """
@@ -204,6 +199,7 @@ class ForceByLabel(Diagnostic):
         }
 
 
+@documented
 @dataclass(frozen=True)
 class TopLabels(Diagnostic):
     """The shares of the labels among the documents ranked in the top k.
@@ -213,12 +209,8 @@ class TopLabels(Diagnostic):
     k : int
         How many ranks are the top.
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 3b.
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 3b.
 
-    Examples
-    --------
     >>> TopLabels(2).over([3.0, 2.0, 1.0], Queries([0, 1, 0], [3]))["label 1 in the top 2"]
     array([0.5])
     """
@@ -234,6 +226,7 @@ class TopLabels(Diagnostic):
         return {f"label {level:g} in the top {self.k}": float(np.mean(found == level)) for level in levels.tolist()}
 
 
+@documented
 @dataclass(frozen=True)
 class RankChanges(Diagnostic):
     """The shares of the top k places, and of all places, that hold another document than when last asked.
@@ -243,12 +236,8 @@ class RankChanges(Diagnostic):
     k : int
         How many ranks are the top.
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 4.
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 4.
 
-    Examples
-    --------
     >>> RankChanges(1).over([[3, 2, 1], [1, 2, 3]], Queries([0, 1, 0], [3]))["changed in the top 1"]
     array([nan,  1.])
     """
@@ -266,6 +255,7 @@ class RankChanges(Diagnostic):
         return {f"changed in the top {self.k}": top, "changed in the list": whole}
 
 
+@documented
 @dataclass(frozen=True)
 class EffectivePairs(Diagnostic):
     """The number of pairs that exert a force, for each LambdaRank inside an objective (see :func:`count_pairs`).
@@ -275,12 +265,8 @@ class EffectivePairs(Diagnostic):
     objective : Objective
         A LambdaRank, or a sum with some inside.
 
-    References
-    ----------
-    P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR.
+    References: P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR.
 
-    Examples
-    --------
     >>> EffectivePairs(LambdaRank("ndcg")).over([3.0, 2.0, 1.0], Queries([0, 1, 0], [3]))["effective pairs: ndcg"]
     array([2.])
     """
@@ -321,16 +307,17 @@ class Measured(Diagnostic):
 # --- of given scores ---------------------------------------------------------------------------------------------
 
 
-@by_name(2, "scores", "labels", "group", "iterations")
+@labels_first(2)
+@documented
 def lambda_agreement(
     a: Objective,
     b: Objective | Mapping[str, Objective],
+    labels: Rows,
+    scores: Rows,
+    group: Opt = None,
+    iterations: Opt = None,
     *,
-    labels: Values,
-    scores: Values,
-    group: Values | None = None,
-    qid: Values | None = None,
-    iterations: Rounds = None,
+    qid: Opt = None,
 ) -> Curves:
     """How far two objectives push documents the same way, over rounds: :class:`Agreement` of given scores.
 
@@ -340,28 +327,12 @@ def lambda_agreement(
         The one.
     b : Objective or mapping
         The other, or several by name.
-    scores : array-like
-        Of one ranking, one per row, or of several rounds, [round, row].
-    labels : array-like
-        One label per row.
-    group : array-like
-        The number of documents of each query, in order.
-    qid : array-like, optional
-        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
-    iterations : array-like, optional
-        The numbers of the rounds; default 0, 1, ...
+    {labels} {scores_of_rounds} {group} {qid} {iterations}
 
-    Returns
-    -------
-    Curves
-        Arrays by name, one value per round, with ``.plot()``.
+    {curves}
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 2.
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 2.
 
-    Examples
-    --------
     >>> both = LambdaRank("ndcg"), LambdaRank("ndcg", labels=[0, 1])
     >>> lambda_agreement(*both, labels=[1, 0], scores=[[0, 0], [1, 0]], group=[2])["agreement"]
     array([0., 0.])
@@ -369,16 +340,17 @@ def lambda_agreement(
     return Agreement(a, b).over(scores, Queries(labels, group, qid=qid), iterations)
 
 
-@by_name(1, "scores", "labels", "group", "high", "iterations")
+@labels_first(1)
+@documented
 def force_by_label(
     objective: LambdaRank,
-    *,
-    labels: Values,
-    scores: Values,
-    group: Values | None = None,
-    qid: Values | None = None,
+    labels: Rows,
+    scores: Rows,
+    group: Opt = None,
     high: float = 3,
-    iterations: Rounds = None,
+    iterations: Opt = None,
+    *,
+    qid: Opt = None,
 ) -> Curves:
     """Of the force on documents labelled ``high`` or more, the share of each other label: :class:`ForceByLabel`.
 
@@ -386,30 +358,15 @@ def force_by_label(
     ----------
     objective : LambdaRank
         Whose force; of pairs, and of the data set's own labels.
-    scores : array-like
-        Of one ranking, one per row, or of several rounds, [round, row].
-    labels : array-like
-        One label per row.
-    group : array-like
-        The number of documents of each query, in order.
-    qid : array-like, optional
-        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
+    {labels} {scores_of_rounds} {group} {qid}
     high : float
         The least label of a highly relevant document.
-    iterations : array-like, optional
-        The numbers of the rounds; default 0, 1, ...
+    {iterations}
 
-    Returns
-    -------
-    Curves
-        Arrays by name, one value per round, with ``.plot()``.
+    {curves}
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, equation 11.
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, equation 11.
 
-    Examples
-    --------
     >>> shares = force_by_label(LambdaRank("ndcg"), labels=[3, 0, 1], scores=[0, 0, 0], group=[3])
     >>> {name: round(float(share[0]), 3) for name, share in shares.items()}
     {'force from label 0': 0.463, 'force from label 1': 0.537}
@@ -417,79 +374,47 @@ def force_by_label(
     return ForceByLabel(objective, high).over(scores, Queries(labels, group, qid=qid), iterations)
 
 
-@by_name(0, "scores", "labels", "group", "k", "iterations")
+@labels_first(0)
+@documented
 def top_labels(
-    *,
-    labels: Values,
-    scores: Values,
-    group: Values | None = None,
-    qid: Values | None = None,
-    k: int = 3,
-    iterations: Rounds = None,
+    labels: Rows, scores: Rows, group: Opt = None, k: int = 3, iterations: Opt = None, *, qid: Opt = None
 ) -> Curves:
     """The shares of the labels in the top k: :class:`TopLabels` of given scores.
 
     Parameters
     ----------
-    scores : array-like
-        Of one ranking, one per row, or of several rounds, [round, row].
-    labels : array-like
-        One label per row.
-    group : array-like
-        The number of documents of each query, in order.
-    qid : array-like, optional
-        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
+    {labels} {scores_of_rounds} {group} {qid}
     k : int
         How many ranks are the top.
-    iterations : array-like, optional
-        The numbers of the rounds; default 0, 1, ...
+    {iterations}
 
-    Returns
-    -------
-    Curves
-        Arrays by name, one value per round, with ``.plot()``.
+    {curves}
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 3b.
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 3b.
 
-    Examples
-    --------
     >>> top_labels(labels=[0, 4, 1], scores=[3, 2, 1], group=[3], k=2)["label 4 in the top 2"]
     array([0.5])
     """
     return TopLabels(k).over(scores, Queries(labels, group, qid=qid), iterations)
 
 
-def rank_changes(
-    scores: Values, group: Values | None = None, k: int = 3, iterations: Rounds = None, *, qid: Values | None = None
-) -> Curves:
+@documented
+def rank_changes(scores: Rows, group: Opt = None, k: int = 3, iterations: Opt = None, *, qid: Opt = None) -> Curves:
     """The share of places that change hands from each round to the next: :class:`RankChanges` of given scores.
 
     Parameters
     ----------
     scores : array-like
         Of several rounds, [round, row]; the first has none before it, and is NaN.
-    group : array-like
-        The number of documents of each query, in order.
-    qid : array-like, optional
-        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
+    {group} {qid}
     k : int
         How many ranks are the top.
-    iterations : array-like, optional
-        The numbers of the rounds; default 0, 1, ...
+    {iterations}
 
-    Returns
-    -------
-    Curves
-        Arrays by name, one value per round, with ``.plot()``.
+    {curves}
 
-    References
-    ----------
-    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 4.
+    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW, figure 4.
 
-    Examples
-    --------
     >>> changes = rank_changes([[3, 2, 1, 0], [3, 2, 0, 1]], [4], k=2)
     >>> changes["changed in the top 2"], changes["changed in the list"]
     (array([nan,  0.]), array([nan, 0.5]))
@@ -498,15 +423,10 @@ def rank_changes(
     return RankChanges(k).over(scores, Queries(np.zeros(int(sizes.sum())), sizes), iterations)
 
 
-@by_name(1, "scores", "labels", "group", "iterations")
+@labels_first(1)
+@documented
 def effective_pairs(
-    objective: Objective,
-    *,
-    labels: Values,
-    scores: Values,
-    group: Values | None = None,
-    qid: Values | None = None,
-    iterations: Rounds = None,
+    objective: Objective, labels: Rows, scores: Rows, group: Opt = None, iterations: Opt = None, *, qid: Opt = None
 ) -> Curves:
     """The number of pairs that exert a force: :class:`EffectivePairs`. Few of them, little to learn from.
 
@@ -514,28 +434,12 @@ def effective_pairs(
     ----------
     objective : Objective
         A LambdaRank, or a sum with some inside.
-    scores : array-like
-        Of one ranking, one per row, or of several rounds, [round, row].
-    labels : array-like
-        One label per row.
-    group : array-like
-        The number of documents of each query, in order.
-    qid : array-like, optional
-        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
-    iterations : array-like, optional
-        The numbers of the rounds; default 0, 1, ...
+    {labels} {scores_of_rounds} {group} {qid} {iterations}
 
-    Returns
-    -------
-    Curves
-        Arrays by name, one value per round, with ``.plot()``.
+    {curves}
 
-    References
-    ----------
-    P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR.
+    References: P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR.
 
-    Examples
-    --------
     >>> effective_pairs(LambdaRank("ndcg"), labels=[0, 1, 0], scores=[3, 2, 1], group=[3])["effective pairs: ndcg"]
     array([2.])
     """

@@ -79,14 +79,12 @@ class Optimality(Report):
 
     Examples
     --------
-    >>> from lambdaplug.analysis import Landscape, LeafModel
-    >>> from lambdaplug.queries import Queries
-    >>> leaves = np.array([[0], [1]], np.int32)  # two rows, each in a leaf of its own of one tree
-    >>> model = LeafModel(np.array([0.0, 1.0]), 1, lambda first, last: (np.arange(2.0)[first:last], leaves[first:last]))
-    >>> landscape = Landscape(model, Queries([0, 1], [2]), "ndcg")
-    >>> report = examine(landscape, directions=5, steps=[0.1], single_weights=0, progress=False)
-    >>> report.best_improvement, report.directions
-    (0.0, 5)
+    >>> import lambdaplug as lp
+    >>> data = lp.data.cubic(queries=20, documents=8, features=5)
+    >>> model = lp.LGBMRanker(objective="ndcg", n_estimators=4, verbose=-1).fit(data.X, data.labels, group=data.group)
+    >>> report = lp.analysis.local_optimality(model.booster_, *data, "map", 5, single_weights=0, progress=False)
+    >>> report.directions, report.measure
+    (5, 'map')
     """
 
     measure: str

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from ..deprecation import named
-from ..kernels import Team
+from ..kernels import openmp_team
 from ..queries import Array, Queries
 from ..training import DataSet, Grown, Training
 
-__all__ = ["Host", "by_name", "calling"]
+__all__ = ["Host", "by_name", "calling", "waiting"]
 
 
 def calling(kind: type | tuple[()], variable: str = "self") -> Any:
@@ -22,9 +22,9 @@ def calling(kind: type | tuple[()], variable: str = "self") -> Any:
     With ``variable``, another of that call's variables.
 
     The hosts pass an objective its scores and data set, and a metric the same; neither says which Booster is training,
-    which alone knows the round, its parameters and its trees. But the call comes from inside one of its methods. This is
-    the one place that looks at the callers' frames, and None is an answer that every caller must be able to bear: a
-    compiled caller has no frames, nor has one in another thread.
+    which alone knows the round, its parameters and its trees. But the call comes from inside one of its methods. This and
+    ``waiting`` are the places that look at the callers' frames, and None is an answer that every caller must be able to
+    bear: a compiled caller has no frames, nor has one in another thread.
     """
     frame = sys._getframe(1)
     while frame is not None:
@@ -33,6 +33,18 @@ def calling(kind: type | tuple[()], variable: str = "self") -> Any:
             return frame.f_locals.get(variable)
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def waiting(method: Callable[..., Any], handled: object) -> Any:
+    """The object whose method is running, in whichever thread, with this object in a variable; None if not just one is."""
+    found = []
+    for frame in sys._current_frames().values():
+        while frame is not None:
+            if frame.f_code is getattr(method, "__code__", None):
+                variables = frame.f_locals
+                found += [variables["self"]] if any(one is handled for one in variables.values()) else []
+            frame = frame.f_back  # type: ignore[assignment]
+    return found[0] if len(found) == 1 else None
 
 
 def by_name(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -47,9 +59,10 @@ class Host(abc.ABC):
     hessian_floor: ClassVar[str]  # the parameter that can forbid every split
     directed: ClassVar[bool]  # a metric has to say that higher is better
 
-    def __init__(self, booster: type, team: Team | None) -> None:
+    def __init__(self, booster: type, module: object) -> None:
         self._booster = booster
-        self._team = team
+        self._team = openmp_team(getattr(module, "_LIB", None))
+        self._known: weakref.WeakKeyDictionary[Any, tuple[Any, Queries]] = weakref.WeakKeyDictionary()  # by their owner
         self._trainings: weakref.WeakKeyDictionary[Any, Training] = weakref.WeakKeyDictionary()
 
     def training(self, booster: Any) -> Training:

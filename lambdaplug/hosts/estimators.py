@@ -18,7 +18,17 @@ from ..objectives import Objective, as_objective
 from ..queries import Queries
 from ..rows import one_a_query
 
-__all__ = ["QueryColumn", "accepting", "as_metric", "frame", "host_errors", "measure_of", "require_queries"]
+__all__ = [
+    "QueryColumn",
+    "accepting",
+    "as_metric",
+    "frame",
+    "host_errors",
+    "measure_of",
+    "require_queries",
+    "score_of",
+    "scored_queries",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -161,19 +171,25 @@ class QueryColumn:
         rows, ids = self.split(X, qid if group is None else None)
         if group is None:
             require_queries(ids)
-        sizes = group_sizes(group, None if group is not None else ids, len(y))
-        each = None
-        if sample_weight is not None:
-            weight = np.asarray(sample_weight, dtype=np.float64)
-            each = weight if len(weight) == len(sizes) else one_a_query(weight, sizes)
-            if each is None:
-                raise LambdaplugError("sample_weight: expected one value per query, or equal values within each query.")
-        metric = self._trained_for()
-        if each is not None:
-            metric.parts = tuple(part._replace(weighted=True) for part in metric.parts)
-        queries = Queries(y, sizes, query_weight=each)
-        scores = self.predict(rows)  # type: ignore[attr-defined]
-        return float(metric.report(queries, scores, None, with_direction=False)[-1][1])
+        queries = scored_queries(y, group_sizes(group, None if group is not None else ids, len(y)), sample_weight)
+        return score_of(self._trained_for(), queries, self.predict(rows))  # type: ignore[attr-defined]
+
+
+def scored_queries(labels: Any, sizes: Any, sample_weight: Any = None) -> Queries:
+    """What ``score`` is asked about, with one weight per query or equal ones within each."""
+    each = None
+    if sample_weight is not None:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+        each = weight if len(weight) == len(sizes) else one_a_query(weight, sizes)
+        if each is None:
+            raise LambdaplugError("sample_weight: expected one value per query, or equal values within each query.")
+    return Queries(labels, sizes, query_weight=each)
+
+
+def score_of(metric: Metric, queries: Queries, scores: Any) -> float:
+    """The last of its measures, weighted if the queries are."""
+    metric = metric if queries.query_weight is None else metric.weighted()
+    return float(metric.report(queries, scores, None, with_direction=False)[-1][1])
 
 
 def measure_of(objective: Any, builtin: dict[str, str]) -> Metric:

@@ -3,7 +3,6 @@
 import functools
 import re
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy.typing as npt
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
 from ..grouping import group_sizes
-from ..kernels import openmp_team
 from ..objectives import Objective, as_objective
 from ..queries import Array, Queries
 from ..rows import one_a_query
@@ -36,10 +34,6 @@ class LightGBM(Host):
     name = "LightGBM"
     hessian_floor = "min_sum_hessian_in_leaf"
     directed = True
-
-    def __init__(self) -> None:
-        super().__init__(lgb.Booster, openmp_team(getattr(lgb.basic, "_LIB", None)))
-        self._known: weakref.WeakKeyDictionary[Any, tuple[Any, Queries]] = weakref.WeakKeyDictionary()
 
     def queries(self, booster: Any, data: Any) -> Queries:
         """Read once for each version of a Dataset; rows as such, once for each training."""
@@ -166,7 +160,7 @@ def _original_rows(data: lgb.Dataset) -> tuple[npt.NDArray[np.int64] | None, int
     return (used if rows is None else rows[used]), (whole.num_data() if total is None else total)
 
 
-HOST = LightGBM()
+HOST = LightGBM(lgb.Booster, lgb.basic)
 
 
 class LGBMRanker(lgb.LGBMRanker, QueryColumn):  # type: ignore[misc]

@@ -27,13 +27,14 @@ __all__ = ["MatchTable", "match_table"]
 Part: TypeAlias = Any  # (X, labels, group), or what unpacks into it
 
 BUILTINS = {"lightgbm": ("lambdarank", "rank_xendcg"), "xgboost": ("rank:ndcg", "rank:pairwise")}
+GRADES = np.arange(31.0)  # the labels that they take, without further parameters
 HEAD = ["trained for", "effective pairs"]
 MOMENTS = 5  # at which effective pairs are counted: the start, the end, and between
 
 
 @dataclass(frozen=True, repr=False)
 class MatchTable(Report):
-    """Rows: the measure trained for, then the host's own objectives if asked for. Columns: the measure tested.
+    """Rows: the measure trained for, then the host's own objectives. Columns: the measure tested.
 
     See :func:`match_table`.
     """
@@ -140,7 +141,7 @@ def match_table(
     progress: bool = True,
     objective: Callable[[Measure], Objective] = recommended,
     weight: npt.ArrayLike | None = None,
-    builtins: bool | Sequence[str] = False,
+    builtins: bool | Sequence[str] = True,
 ) -> MatchTable:
     """Train for each measure, test on each: does training for what you report pay on your data?
 
@@ -166,8 +167,9 @@ def match_table(
         One number >= 0 per query of ``test``: weighted means and tests, as in ``lp.compare``.
     builtins : bool or sequence of str
         The host's own objectives to train as well, one row each after the measures: their names, or ``True`` for
-        ``"lambdarank"`` and ``"rank_xendcg"``, or ``"rank:ndcg"`` and ``"rank:pairwise"``. With ``valid`` their number of
-        trees is the best by NDCG (of ``"rank:map"`` by MAP).
+        ``"lambdarank"`` and ``"rank_xendcg"``, or ``"rank:ndcg"`` and ``"rank:pairwise"`` (and none if labels are no integers
+        from 0 to 30, which these do not take). With ``valid`` their number of trees is the best by NDCG (of ``"rank:map"``
+        by MAP).
 
     Returns
     -------
@@ -186,7 +188,9 @@ def match_table(
     >>> train, test = lp.data.cubic(queries=40, documents=8, features=5).split(0.5, 0.5)
     >>> table = lp.analysis.match_table(train, test, ["ndcg", "map"], rounds=3, progress=False, objective=lp.LambdaRank)
     >>> table.measures, table.values.shape
-    (('ndcg', 'map'), (2, 2))
+    (('ndcg', 'map'), (4, 2))
+    >>> table.trained
+    ('ndcg', 'map', 'lambdarank', 'rank_xendcg')
     """
     kinds = as_measures(measures)
     fit = {"lightgbm": _lightgbm, "xgboost": _xgboost}.get(host)
@@ -198,7 +202,9 @@ def match_table(
     learned, tested = Queries(labels, group), Queries(labels_test, group_test, query_weight=weight)
     values: list[list[Array]] = []
     pairs, trees = [], []
-    own = BUILTINS[host] if builtins is True else tuple(builtins or ())
+    if builtins is True:
+        builtins = BUILTINS[host] if np.isin(learned.labels, GRADES).all() else ()
+    own = tuple(builtins or ())
     contenders: list[tuple[Objective | str, Measure]] = [(objective(kind), kind) for kind in kinds]
     contenders += [(word, MAP() if word == "rank:map" else NDCG()) for word in own]
     with progress_bar(len(contenders), "training", progress) as tick:

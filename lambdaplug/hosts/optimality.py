@@ -12,6 +12,7 @@ from ..analysis import Landscape, Optimality, climb, examine
 from ..analysis.landscape import progress_bar
 from ..analysis.optimality import SINGLE_STEPS, STEPS, Rule, Rules
 from ..analysis.polishing import POLISH_STEPS
+from ..documenting import documented
 from ..errors import LambdaplugError
 from ..evaluation import mean, per_query_values
 from ..measures import Measure, as_measure
@@ -23,6 +24,7 @@ __all__ = ["local_optimality", "polish"]
 Part = tuple[Any, npt.ArrayLike, npt.ArrayLike]
 
 
+@documented
 def local_optimality(
     booster: Any,
     X: Any,
@@ -56,12 +58,7 @@ def local_optimality(
         are refused.
     X : array-like or data frame
         Rows, usually those it was trained on.
-    labels : array-like
-        One label per row.
-    group : array-like
-        The number of documents of each query, in order.
-    qid : array-like, optional
-        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
+    {labels} {group} {qid}
     measure : str or Measure
         M.
     directions : int
@@ -70,8 +67,7 @@ def local_optimality(
         How far, times the norm of all leaf values.
     seed : int
         Of the directions.
-    progress : bool
-        Whether to show a progress bar.
+    {progress}
     rule : 'significant' or 'strict'
         What an improvement is. ``"strict"``, the papers': M is higher at some step. Measures of rankings are steps themselves,
         flickering at a small scale, so small steps improve by chance. ``"significant"``: the paired t-test over queries finds
@@ -120,6 +116,7 @@ def local_optimality(
     return examine(landscape, directions, steps, seed, progress, rules, single_weights, single_steps, shown)
 
 
+@documented
 def polish(
     booster: Any,
     X: Any,
@@ -148,16 +145,10 @@ def polish(
     Parameters
     ----------
     booster : Booster
-        Of LightGBM or XGBoost. Trees with linear leaves, forests that average, DART of XGBoost and models with several outputs
-        are refused.
+        Of a kind that :func:`local_optimality` takes.
     X : array-like or data frame
-        Rows, usually those it was trained on.
-    labels : array-like
-        One label per row.
-    group : array-like
-        The number of documents of each query, in order.
-    qid : array-like, optional
-        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
+        Rows to climb on, usually those it was trained on.
+    {labels} {group} {qid}
     measure : str or Measure
         What to climb.
     valid : (X, labels, group), optional
@@ -175,8 +166,7 @@ def polish(
         The walk ends so many rounds after the best on ``valid``.
     seed : int
         Of the directions and the holdout.
-    progress : bool
-        Whether to show a progress bar.
+    {progress}
     threads : int, optional
         Default all cores.
     return_trace : bool
@@ -189,12 +179,10 @@ def polish(
 
     Examples
     --------
-    >>> import lightgbm as lgb
     >>> import lambdaplug as lp
     >>> data = lp.data.cubic(queries=20, documents=8, features=5)
-    >>> params = {"objective": lp.LambdaRank("ndcg"), "verbose": -1, "num_threads": 1}
-    >>> booster = lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), 4)
-    >>> better = lp.analysis.polish(booster, *data, "ndcg", holdout=0.5, rounds=2, probes=4, progress=False)
+    >>> model = lp.LGBMRanker(objective="ndcg", n_estimators=4, verbose=-1).fit(data.X, data.labels, group=data.group)
+    >>> better = lp.analysis.polish(model.booster_, *data, "ndcg", holdout=0.5, rounds=2, probes=4, progress=False)
     >>> better.num_trees()
     4
     """

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..checking import integer, is_number
+from ..documenting import documented
 from ..errors import LambdaplugError
 from ..measures import DCG
 from ..objectives import LambdaRank
@@ -60,6 +61,7 @@ def lightgbm(
     return Lambdarank(truncation_level, norm, sigmoid, label_gain)
 
 
+@documented
 def lightgbm_xendcg(seed: int = 5) -> XENDCG:
     """LightGBM's ``objective="rank_xendcg"`` with ``objective_seed=seed``, digit by digit.
 
@@ -77,12 +79,8 @@ def lightgbm_xendcg(seed: int = 5) -> XENDCG:
     Objective
         With LightGBM's own gradients and hessians.
 
-    References
-    ----------
-    S. Bruch (2021), "An alternative cross entropy loss for learning-to-rank", WWW.
+    References: S. Bruch (2021), "An alternative cross entropy loss for learning-to-rank", WWW.
 
-    Examples
-    --------
     >>> lightgbm_xendcg(seed=5).gradients(labels=[1, 0], scores=[0.0, 0.0], group=[2])[1]
     array([0.25, 0.25], dtype=float32)
     """
@@ -125,7 +123,7 @@ def xgboost(
     Returns
     -------
     Objective
-        With XGBoost's own gradients and hessians.
+        Whose gradients and hessians are XGBoost's.
 
     Notes
     -----

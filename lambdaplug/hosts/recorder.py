@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..analysis import Curves, Diagnostic, Moment
 from ..checking import integer
+from ..documenting import documented
 from ..errors import LambdaplugError
 from ..objectives.pareto import reported
 from ..queries import Array, Queries
@@ -68,6 +69,7 @@ class Recorder(Follower):
         return model.predict(self._matrix, output_margin=True)  # type: ignore[no-any-return]
 
 
+@documented
 def record(
     X: Any,
     labels: npt.ArrayLike,
@@ -84,12 +86,7 @@ def record(
     ----------
     X : array-like or data frame
         The rows to look at, usually the training data.
-    labels : array-like
-        One label per row.
-    group : array-like
-        The number of documents of each query, in order.
-    qid : array-like, optional
-        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
+    {labels} {group} {qid}
     *diagnostics : Diagnostic
         Of ``lp.analysis``: ``TopLabels``, ``RankChanges``, ``ForceByLabel``, ``Agreement``, ``EffectivePairs``, ``Measured``.
     every : int

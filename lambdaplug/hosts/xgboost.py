@@ -1,6 +1,7 @@
 """XGBoost: reading a DMatrix, batches for one larger than memory, a ranker that takes lambdaplug's objectives."""
 
 import functools
+import gc
 import json
 import operator
 import re
@@ -9,7 +10,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +20,12 @@ from ..data import whole_queries
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
 from ..grouping import group_sizes, query_sizes
-from ..kernels import openmp_team
 from ..measures import Measure
 from ..objectives import Objective, as_objective
 from ..queries import Array, Queries
 from ..rows import one_a_query, sizes_of
 from ..training import Grown
-from .base import Host, by_name, calling
+from .base import Host, by_name, calling, waiting
 from .callback import Callback, with_callback
 from .estimators import QueryColumn, as_metric, frame, host_errors, measure_of, require_queries
 from .following import introduce
@@ -35,17 +35,6 @@ from .sharing import columns_of
 __all__ = ["HOST", "XGBDataIter", "XGBRanker", "metrics_of", "plain_parameters"]
 
 Raw = tuple[npt.NDArray[Any], ...]
-
-
-REPORTS = 2000  # that are kept of each data set: enough for a training, and a search of thousands does not pile them up
-
-
-class Report(NamedTuple):
-    """What our metric said of a data set."""
-
-    number: int  # in the order of all reports
-    trees: int | None  # that the Booster had; None if it was not found
-    values: dict[str, float]
 
 
 introduce(Callback)
@@ -60,44 +49,56 @@ class XGBoost(Host):
     directed = False
 
     def __init__(self) -> None:
-        super().__init__(xgb.Booster, openmp_team(getattr(xgb.core, "_LIB", None)))
-        self._known: weakref.WeakKeyDictionary[xgb.DMatrix, tuple[Raw, Queries]] = weakref.WeakKeyDictionary()
+        super().__init__(xgb.Booster, xgb.core)
         self._threads: weakref.WeakKeyDictionary[xgb.Booster, int] = weakref.WeakKeyDictionary()
         # What we have reported while an EarlyStopping has not said which way it looks.
         self._undirected: weakref.WeakKeyDictionary[Any, dict[str, list[float]]] = weakref.WeakKeyDictionary()
-        # Our reports, numbered, where no EarlyStopping was in sight; how many there were when a Booster was first seen.
-        self._unwatched: weakref.WeakKeyDictionary[xgb.DMatrix, deque[Report]] = weakref.WeakKeyDictionary()
+        # The last of our reports where no EarlyStopping was in sight, and how many there were in all.
+        self._unwatched: deque[dict[str, float]] = deque(maxlen=1000)
         self._reports = 0
-        self._begun: weakref.WeakKeyDictionary[xgb.Booster, int] = weakref.WeakKeyDictionary()
-        self._warned: weakref.WeakSet[xgb.Booster] = weakref.WeakSet()
+        # How many there were, and what an EarlyStopping had noted, when a Booster was first seen.
+        self._begun: weakref.WeakKeyDictionary[xgb.Booster, tuple[int, Any]] = weakref.WeakKeyDictionary()
+        self._settled: weakref.WeakSet[xgb.Booster] = weakref.WeakSet()
+        self._refused: weakref.WeakKeyDictionary[xgb.Booster, Any] = weakref.WeakKeyDictionary()
+        self._in_sight: weakref.WeakSet[Any] = weakref.WeakSet()  # EarlyStoppings, which are corrected
 
-    def check(self, booster: Any, data: Any) -> None:  # noqa: ARG002
-        """Warn, once per training, of an early stopping out of sight that does not maximise our metric.
+    def check(self, booster: Any, data: Any) -> None:
+        """Refuse an early stopping out of sight that minimises our metric.
 
-        Whoever holds it, an EarlyStopping notes its best score in the Booster. If that is a value of our metric, and a
-        higher one came later, it minimises. A warning, not an error: one with ``min_delta=``, or one that was told to
-        minimise, looks the same.
+        Whoever holds it, an EarlyStopping notes its best score in the Booster after the first round, and judges nothing
+        before the second, which our objective and our metric see first. A Booster without the note has none.
         """
         if booster is None:
+            booster = _watched_elsewhere(data)
+        if booster is None or booster in self._settled:
             return
-        begun = self._begun.setdefault(booster, self._reports)
-        best = booster.attr("best_score") if self._reports > begun and booster not in self._warned else None
-        if best is None:
+        note = booster.attr("best_score"), booster.attr("best_iteration")
+        begun, before = self._begun.setdefault(booster, (self._reports, note))
+        if self._reports == begun or note[0] is None or note == before:
             return
-        trees = self.trees(booster)  # what was said of as many may not have come to early stopping yet
-        for reports in list(self._unwatched.values()):
-            seen = [one.values for one in reports if one.number >= begun and one.trees != trees]
-            name = _passed_over(float(best), seen)
-            if name is not None:
-                self._warned.add(booster)
-                warnings.warn(
-                    f"XGBoost's early stopping does not maximise {name!r}: its best score is {float(best):.6g}, and higher "
-                    "ones came later. XGBoost guesses the direction from the metric's name, and lambdaplug, which corrects "
-                    "that, cannot reach this EarlyStopping. Pass maximize=True to EarlyStopping or xgb.train.",
-                    LambdaplugWarning,
-                    stacklevel=6,
-                )
-                return
+        others = [*self._refused.values(), *self._in_sight]
+        stopping = self._refused.get(booster) or _stopping_of(float(note[0]), others)
+        if stopping is None or stopping.maximize or not self._watches_ours(stopping, self._reports - begun, booster):
+            self._settled.add(booster)
+            return
+        self._refused[booster] = stopping
+        raise LambdaplugError(
+            f"XGBoost's early stopping minimises {_watched(stopping)[0]!r}, of which higher is better. XGBoost guesses the "
+            f"direction from a metric's name, and maximises only names that begin with {', '.join(MAXIMISED)}; lambdaplug "
+            "corrects that where it sees the EarlyStopping, and not where a function of yours holds it or the metric runs in "
+            "another thread. Pass maximize=True to that EarlyStopping, or to xgb.train beside early_stopping_rounds. (If "
+            "lower is what you want, hand the EarlyStopping with maximize=False to callbacks= itself.)"
+        )
+
+    def _watches_ours(self, stopping: Any, reports: int, booster: Any) -> bool:
+        """By what we reported, so many times, since the Booster was first seen."""
+        seen: dict[str, list[float]] = {}
+        for report in list(self._unwatched)[-reports:]:
+            for name, value in report.items():
+                seen.setdefault(name, []).append(value)
+        watched, value, is_mean = _watched(stopping)
+        # A cross-validation evaluates each fold on its training and on its test rows.
+        return bool(_is_ours(watched, value, _means(seen, 2) if is_mean else seen, booster))
 
     def queries(self, booster: Any, data: Any) -> Queries:  # noqa: ARG002
         """A DMatrix keeps no version, so its labels, groups and weights are compared with the last ones."""
@@ -145,7 +146,7 @@ class XGBoost(Host):
     def total(self) -> Callable[[Array], Array] | None:
         return _total if xgb.collective.is_distributed() else None
 
-    def on_metric(self, booster: Any, data: Any, reported: list[tuple[str, float]]) -> None:
+    def on_metric(self, booster: Any, data: Any, reported: list[tuple[str, float]]) -> None:  # noqa: ARG002
         """Have early stopping maximise our metrics.
 
         XGBoost guesses the direction from a metric's name, and would minimise "mrr". It hands a metric the scores and the
@@ -154,13 +155,13 @@ class XGBoost(Host):
         neither a direction nor one of our names has guessed once it has looked at the first round; it compares nothing
         before the second. When our metric comes to that, what it watches is known.
 
-        Where there is no EarlyStopping in sight, as in a thread of the user's metric, ``check`` looks for its traces.
+        Where there is no EarlyStopping in sight, as in a thread of the user's metric, ``check`` looks for its trace.
         """
         container = calling(xgb.callback.CallbackContainer)
         stoppings = _stoppings(container.callbacks) if container is not None else []
+        self._in_sight.update(stoppings)
         if not stoppings:
-            trees = None if booster is None else self.trees(booster)
-            self._unwatched.setdefault(data, deque(maxlen=REPORTS)).append(Report(self._reports, trees, dict(reported)))
+            self._unwatched.append(dict(reported))
             self._reports += 1
         names = [name for name, _ in reported]
         for stopping in stoppings:
@@ -212,28 +213,75 @@ def _queries(
 
 def _stoppings(callbacks: Iterable[Any]) -> list[xgb.callback.EarlyStopping]:
     """Those among the callbacks, and those that a callback holds."""
-    found, waiting = dict[int, Any](), list(callbacks)
-    while waiting:
-        callback = waiting.pop()
+    found, left = dict[int, Any](), list(callbacks)
+    while left:
+        callback = left.pop()
         if isinstance(callback, (list, tuple, dict)) and len(callback) < 100:  # longer ones are records
-            waiting += callback.values() if isinstance(callback, dict) else callback
+            left += callback.values() if isinstance(callback, dict) else callback
         elif isinstance(callback, xgb.callback.TrainingCallback) and id(callback) not in found:
             found[id(callback)] = callback
-            waiting += getattr(callback, "__dict__", {}).values()
+            left += getattr(callback, "__dict__", {}).values()
     return [one for one in found.values() if isinstance(one, xgb.callback.EarlyStopping)]
 
 
+def _watched_elsewhere(data: xgb.DMatrix) -> Any:
+    """The Booster of a training in which our metric was called by no Booster, but by a callback or in another thread."""
+    model = calling(xgb.callback.CallbackContainer, "model")
+    return waiting(xgb.Booster.eval_set, data) if model is None else next(HOST.boosters(model))
+
+
+def _stopping_of(best: float, others: list[Any]) -> Any:
+    """The EarlyStopping that noted this best score, wherever it is held; None if it was no EarlyStopping's.
+
+    Nothing leads from a Booster to it. So the objects of the process are gone through, once for a Booster with such a note;
+    of several, as from trainings before, the one that has seen the fewest rounds is meant.
+    """
+    found = []
+    for one in gc.get_objects():
+        if issubclass(type(one), xgb.callback.EarlyStopping) and one not in others:
+            bests = _scores(one.best_scores)
+            if bests and bests[-1] == best:
+                found.append((len(_scores(one.stopping_history)), one))
+    return min(found, key=operator.itemgetter(0), default=(0, None))[1]
+
+
+def _scores(log: dict[str, dict[str, list[Any]]]) -> list[float]:
+    """Those of the one metric of one data set that an EarlyStopping keeps."""
+    several = [score for metrics in log.values() for scores in metrics.values() for score in scores]
+    return [float(score[0] if isinstance(score, tuple) else score) for score in several]
+
+
+def _watched(stopping: xgb.callback.EarlyStopping) -> tuple[str, float, bool]:
+    """The name and first value of what it watches, and whether that is a mean over folds."""
+    [(name, [score, *_])] = next(iter(stopping.stopping_history.values())).items()
+    return name, _scores(stopping.stopping_history)[0], isinstance(score, tuple)
+
+
+def _means(seen: dict[str, list[float]], sets: int) -> dict[str, list[float]]:
+    """Over the folds, for each of so many data sets that a fold is evaluated on."""
+    return {
+        name: [float(np.mean(some[first::sets])) for first in range(min(sets, len(some)))]
+        for name, some in seen.items()
+    }
+
+
 SIX_DIGITS = 2e-6  # the rounding of what XGBoost reads from its own text
+MAXIMISED = ("auc", "pre", "map", "ndcg")  # how the names begin that XGBoost maximises by itself
 
 
-def _passed_over(best: float, reports: list[dict[str, float]]) -> str | None:
-    """The name of a metric of which ``best`` is the best score to an early stopping that saw higher ones later."""
-    for name in reports[-1] if reports else ():
-        values = [report[name] for report in reports if name in report]
-        here = [place for place, value in enumerate(values) if abs(value - best) <= SIX_DIGITS]
-        if here and max(values[here[-1] :]) > best + SIX_DIGITS:
-            return name
-    return None
+def _is_ours(watched: str, value: float, ours: dict[str, list[float]], booster: Any) -> bool | None:
+    """Whether an early stopping watches one of our metrics, known by its name or, under another name, by its value.
+
+    A loss made of it does not count. None if it is neither, nor XGBoost's own metric: only the user can know.
+    """
+    if watched in ours:
+        return True
+    if watched in [metric["name"] for metric in json.loads(booster.save_config())["learner"]["metrics"]]:
+        return False  # XGBoost's own
+    values = np.array([one for some in ours.values() for one in some])
+    same = bool(np.isclose(value, values, rtol=0, atol=SIX_DIGITS).any())
+    loss = bool(np.isclose(value, [-values, 1 - values], rtol=0, atol=SIX_DIGITS).any())
+    return None if same == loss else same
 
 
 def _correct(stopping: xgb.callback.EarlyStopping, seen: dict[str, list[float]], sets: int) -> None:
@@ -241,19 +289,12 @@ def _correct(stopping: xgb.callback.EarlyStopping, seen: dict[str, list[float]],
 
     Under another name our metric is known by its value, in cv by the mean over the folds. XGBoost rounds to six digits.
     """
-    [(watched, [score, *_])] = next(iter(stopping.stopping_history.values())).items()
-    model = calling(xgb.callback.CallbackContainer, "model")
-    booster = next(HOST.boosters(model))
-    if watched in seen:
+    watched, value, _ = _watched(stopping)
+    booster = next(HOST.boosters(calling(xgb.callback.CallbackContainer, "model")))
+    ours = _is_ours(watched, value, _means(seen, sets), booster)
+    if ours:
         stopping.maximize = True
-        return
-    if watched in [metric["name"] for metric in json.loads(booster.save_config())["learner"]["metrics"]]:
-        return  # XGBoost's own
-    value = score[0] if isinstance(score, tuple) else score
-    ours = np.array([np.mean(some[first::sets]) for some in seen.values() for first in range(min(sets, len(some)))])
-    if np.isclose(value, ours, rtol=0, atol=SIX_DIGITS).any():
-        stopping.maximize = True
-    elif not np.isclose(value, [-ours, 1 - ours], rtol=0, atol=SIX_DIGITS).any():  # those are losses: lower is better
+    elif ours is None:
         warnings.warn(
             f"XGBoost's early stopping minimises {watched!r}: it was told no direction, and guesses it from the name. If "
             f"{watched!r} is made of {', '.join(seen)}, of which more is better, pass maximize=True to EarlyStopping or "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..deprecation import by_name
+from ..deprecation import labels_first
 from ..errors import LambdaplugError
 from ..kernels import (
     POSITION_ROWS,
@@ -138,16 +138,16 @@ class Approx(ValueObjective):
                 )
         return self._with(**now)
 
-    @by_name(1, "scores", "labels", "group", "per_query", "iteration")
+    @labels_first(1)
     def value(
         self,
-        *,
         labels: npt.ArrayLike,
         scores: npt.ArrayLike,
         group: npt.ArrayLike | None = None,
-        qid: npt.ArrayLike | None = None,
         per_query: bool = False,
         iteration: int = 0,
+        *,
+        qid: npt.ArrayLike | None = None,
     ) -> Any:
         """The surrogate: its mean over the queries where the measure is defined, or one value per query (NaN elsewhere).
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..checking import refuse_data, shown
-from ..deprecation import by_name
+from ..deprecation import labels_first
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import PairBias, Team, finish_kernel, get_num_threads, run_tasks, shape_kernel
 from ..measures import Measure, Prepared
@@ -340,16 +340,16 @@ class Objective(Value, abc.ABC):
         """The weights, one per query, that the sums are still to be multiplied by; empty: none are."""
         return EMPTY if queries.query_weight is None else queries.query_weight
 
-    @by_name(1, "scores", "labels", "group", "weight", "iteration")
+    @labels_first(1)
     def gradients(
         self,
-        *,
         labels: npt.ArrayLike,
         scores: npt.ArrayLike,
         group: npt.ArrayLike | None = None,
-        qid: npt.ArrayLike | None = None,
         weight: npt.ArrayLike | None = None,
         iteration: int = 0,
+        *,
+        qid: npt.ArrayLike | None = None,
     ) -> Gradients:
         """Gradient and hessian of every row, float32, in row order. Pure: the same arguments give the same bits.
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from ..checking import integer, is_number, not_negative, positive
-from ..deprecation import by_name
+from ..deprecation import labels_first
 from ..errors import LambdaplugError
 from ..kernels import Team, chance_kernel, get_num_threads, run_tasks, value_kernel
 from ..measures import Measure
@@ -269,16 +269,16 @@ class Pareto(Objective):
             for part in self._parts
         )
 
-    @by_name(1, "scores", "labels", "group", "weight", "iteration")
+    @labels_first(1)
     def weights(
         self,
-        *,
         labels: ArrayLike,
         scores: ArrayLike,
         group: ArrayLike | None = None,
-        qid: ArrayLike | None = None,
         weight: ArrayLike | None = None,
         iteration: int = 0,
+        *,
+        qid: ArrayLike | None = None,
     ) -> list[float]:
         """The weights that ``gradients`` of the same arguments has; of sample, the shares of queries that drew each part."""
         moment = Moment(iteration)
