@@ -25,8 +25,8 @@ RECIPES = [path for path in sorted((ROOT / "recipes").glob("*.py")) if path.stem
 # Each room may use the rooms before it.
 FLOORS = [
     {"documenting"},
-    {"deprecation", "errors", "tables", "values", "version"},
-    {"checking", "plotting"},
+    {"errors", "tables", "values", "version"},
+    {"checking", "deprecation", "plotting"},
     {"kernels"},
     {"rows"},
     {"grouping"},
