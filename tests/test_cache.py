@@ -132,8 +132,7 @@ import numpy as np
 import lambdaplug as lp
 random = np.random.default_rng(0)
 scores, labels = random.normal(size=60), random.integers(0, 3, 60)
-for measure in ("map", "mrr"):
-    print(lp.LambdaRank(measure).gradients(scores=scores, labels=labels, group=[20] * 3)[0].tobytes().hex())
+print(lp.LambdaRank("map").gradients(scores=scores, labels=labels, group=[20] * 3)[0].tobytes().hex())
 """
 
 
@@ -156,8 +155,8 @@ def test_gradients_on_a_full_disk_and_after_it(monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     random = np.random.default_rng(0)
     scores, labels = random.normal(size=60), random.integers(0, 3, 60)
-    right = [lp.LambdaRank(name).gradients(scores, labels, [20] * 3)[0] for name in ("map", "mrr")]
-    assert full == [gradient.tobytes().hex() for gradient in right]
+    right = lp.LambdaRank("map").gradients(scores, labels, [20] * 3)[0]
+    assert full == [right.tobytes().hex()]
 
 
 @pytest.mark.parametrize("damage", ["empty", "short", "shorter than its head", "a flipped bit", "another kernel's"])
@@ -172,7 +171,7 @@ def test_damaged_files_are_not_believed_and_mended(folder, written, damage):
         "shorter than its head": [content[:10]],
         "a flipped bit": [
             content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :]
-            for at in [0, 25, *range(60, len(content), len(content) // 20)]
+            for at in [0, 25, *range(60, len(content), len(content) // 6)]
         ],
         "another kernel's": [written[1][1]],
     }[damage]

@@ -2,12 +2,12 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import recipe_process
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 
@@ -51,6 +51,13 @@ def test_a_claim_is_confirmed_refuted_or_undecided(common, given, mean, verdict)
     assert found["high"] - found["low"] == pytest.approx(2 * 0.983, abs=1e-3)
 
 
+def test_a_claim_without_a_number_has_a_power_too(common):
+    # As much as five weights would have shown, by Student's t.
+    found = common.Claim("paper", "claim", queries=5, said="yes").decide(differences(0.0, 20))
+    assert found["there"] == "yes (at least +12.42)"
+    assert (found["verdict"], found["power"] > 0.99) == ("refuted", True)
+
+
 def test_data_sets_that_contradict_each_other_are_the_sample(common):
     claim = common.Claim("paper", "claim", effect=1.5)
     found = claim.decide([differences(mean)[0] for mean in (0.03, -0.02, 0.03, -0.01)])
@@ -75,9 +82,11 @@ def test_the_power_is_that_of_simulated_studies_and_undefined_queries_do_not_cou
     [(0, 1.0, "confirmed"), (0, 0.1, "undecided"), (3, 1.0, "undecided"), (40, 1.0, "refuted")],
 )
 def test_a_certificate_needs_directions_that_would_be_noticed(common, improving, noticed, verdict):
-    found = common.Claim("paper", "claim", unit="% of directions").count(improving, 459, noticed)
+    claim = common.Claim("paper", "claim", unit="% of directions")
+    found = claim.count(improving, 459, noticed)
     assert found["verdict"] == verdict
     assert found["power"] == pytest.approx(1 - (1 - 0.01 * noticed) ** 459)
+    assert claim.count(3, 1000, noticed)["verdict"] == ("confirmed" if noticed == 1.0 else "undecided")
 
 
 def test_a_study_does_each_training_once(common, tmp_path, monkeypatch):
@@ -93,8 +102,9 @@ def test_a_study_does_each_training_once(common, tmp_path, monkeypatch):
 def test_the_page_is_what_the_results_make(tmp_path):
     page = tmp_path / "results.md"
     shutil.copy(RECIPES / "results.md", page)
-    found = [sys.executable, RECIPES / "make_results.py", "--page", page, "--plot", tmp_path / "claims.png"]
-    subprocess.run(found, check=True, capture_output=True)
+    arguments = ["--page", str(page), "--plot", str(tmp_path / "claims.png")]
+    code, _, error = recipe_process.run(RECIPES / "make_results.py", *arguments, where=tmp_path)
+    assert code == 0, error
     assert page.read_text("utf-8") == (RECIPES / "results.md").read_text("utf-8")
     for path in (RECIPES / "results").glob("*.json"):
         one = json.loads(path.read_text("utf-8"))
