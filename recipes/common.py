@@ -93,9 +93,9 @@ def on_workers(about, plot):
 class Claim:
     """What a paper says: that one thing is ahead of another, by ``effect``.
 
-    Where it says no more than "significantly", ``queries`` is how many it tested on, and the effect the least that is
-    significant with so many. ``least`` is what the effect has to exceed: 0, or below it for "no loss". ``points`` are
-    hundredths of a measure.
+    Where it gives no number, ``queries`` is how many it tested on (or how many weights), and the effect the least that is
+    significant with so many; ``said`` is what it says of it. ``least`` is what the effect has to exceed: 0, or below it
+    for "no loss". ``points`` are hundredths of a measure.
     """
 
     paper: str
@@ -105,6 +105,7 @@ class Claim:
     least: float = 0.0
     unit: str = "points"
     over: str = "queries"  # what was tested
+    said: str = "significant"
 
     def decide(self, differences):
         """The verdict of differences query by query, an array for each data set (NaN where a measure is undefined).
@@ -132,8 +133,10 @@ class Claim:
         error, mean = spread / n**0.5, float(values.mean())
         t = float(stdtrit(n - 1, 0.975))
         if effect is None:
-            effect = 1.96 * spread / self.queries**0.5 if self.queries and self.effect is None else self.effect
-        there = "significant" if self.queries else "yes" if self.effect is None else f"{self.effect:+.2f}"
+            effect = self.effect
+            if effect is None and self.queries:
+                effect = float(stdtrit(self.queries - 1, 0.975)) * spread / self.queries**0.5
+        there = self.said if self.queries else "yes" if self.effect is None else f"{self.effect:+.2f}"
         above = None if effect is None or error == 0.0 else effect - self.least
         verdict = "refuted" if mean + t * error < (self.least if effect is None else effect) else "undecided"
         return {
@@ -150,7 +153,7 @@ class Claim:
         }
 
     def count(self, improving, directions, noticed=1.0, share=0.01):
-        """The verdict on "no direction improves": none did, or surely more than a share of all do.
+        """The verdict on "no direction improves": surely fewer than a share of all do, or surely more.
 
         ``noticed`` is the chance to notice a direction that improves; the power, that of seeing one if a share does.
         """
@@ -159,7 +162,7 @@ class Claim:
         low = float(betaincinv(improving, directions - improving + 1, 0.025)) if improving else 0.0
         high = float(betaincinv(improving + 1, directions - improving, 0.975)) if improving < directions else 1.0
         power = 1 - (1 - share * noticed) ** directions
-        unseen = "confirmed" if power >= 0.8 else "undecided"
+        few = improving == 0 or high < share
         numbers = {"effect": 0.0, "here": 100 * improving / directions, "low": 100 * low, "high": 100 * high}
         numbers |= {
             "there": "0",
@@ -170,7 +173,8 @@ class Claim:
             "power": power,
         }
         numbers["needed"] = int(np.ceil(np.log(0.2) / np.log(1 - share * noticed))) if noticed > 1e-6 else None
-        numbers["verdict"] = unseen if improving == 0 else "refuted" if low > share else "undecided"
+        confirmed = "confirmed" if few and power >= 0.8 else "undecided"
+        numbers["verdict"] = "refuted" if low > share else confirmed
         return dataclasses.asdict(self) | numbers
 
 
@@ -202,10 +206,11 @@ class Study:
     ``quick`` names the options that ``--quick`` makes small.
     """
 
-    def __init__(self, about, *, tested=10_000, seeds=2, quick=None, given=(), **defaults):
+    def __init__(self, about, *, tested=10_000, seeds=2, features=10, quick=None, given=(), **defaults):
         self.name, self.about = Path(sys.argv[0]).stem, about
         parser = arguments(about, f"{self.name}.png", **{"rounds": 100, "queries": 1500} | defaults)
         parser.add_argument("--test-queries", type=int, default=tested, help="of the generated data, beside --queries")
+        parser.add_argument("--features", type=int, default=features, help="of the generated data")
         parser.add_argument("--seeds", type=int, default=seeds, help="generated data sets")
         parser.add_argument("--kept", help="a folder for finished trainings: a run that was stopped goes on from there")
         parser.add_argument("--out", help="a folder for what was found, from which make_results.py makes the page")
@@ -220,18 +225,18 @@ class Study:
         self.lines, self.claims, self.seconds = [], [], 0.0
         self.bar = tqdm(desc="trainings", disable=None)
 
-    def data(self, seed=0, documents=50, features=10, valid=1000, noise=0.3):
+    def data(self, seed=0, documents=50, valid=1000, noise=0.3):
         """Train, validation and test parts, as a web search engine's: 50 documents per query, most of them bad."""
         options = self.options
         if options.data:
             return load(options.data)
         sizes = options.queries, min(valid, options.queries), options.test_queries
-        return _web(sizes, documents, features, noise, seed)
+        return _web(sizes, documents, options.features, noise, seed)
 
     def once(self, key, compute):
         """``compute()``, or what it returned when it was done before with these options."""
         options = self.options
-        same = {name: getattr(options, name) for name in ("data", "queries", "test_queries", "rounds")}
+        same = {name: getattr(options, name) for name in ("data", "queries", "test_queries", "features", "rounds")}
         text = repr((self.name, key, same, lp.__version__))
         path = options.kept and Path(options.kept, hashlib.sha256(text.encode()).hexdigest()[:24] + ".pkl")
         if path and path.exists():

@@ -228,7 +228,7 @@ def draw(axes, watched):
 
 
 def main():
-    study = common.Study(__doc__, seeds=10)
+    study = common.Study(__doc__, queries=10_000, seeds=10)
     options = study.options
     part, valid, test = parts = study.data()
     several = f" in each of {options.seeds} data sets" if options.seeds > 1 else ""
