@@ -94,8 +94,9 @@ class Claim:
     """What a paper says: that one thing is ahead of another, by ``effect``.
 
     Where it gives no number, ``queries`` is how many it tested on (or how many weights), and the effect the least that is
-    significant with so many; ``said`` is what it says of it. ``least`` is what the effect has to exceed: 0, or below it
-    for "no loss". ``points`` are hundredths of a measure.
+    significant with so many. Where it does not say "significant" either, but only "yes" (``said``), that effect serves the
+    power alone: such a claim is refuted below 0. ``least`` is what the effect has to exceed: 0, or below it for "no loss".
+    ``points`` are hundredths of a measure.
     """
 
     paper: str
@@ -110,7 +111,7 @@ class Claim:
     def decide(self, differences):
         """The verdict of differences query by query, an array for each data set (NaN where a measure is undefined).
 
-        Confirmed: the 95 % interval is above ``least``. Refuted: it is below the paper's effect. The power is the
+        Confirmed: the 95 % interval is above ``least``. Refuted: it is below the paper's effect, if it has one. The power is the
         chance of a confirmation if the paper's effect is the true one; ``needed`` queries would make it 80 %. Where one
         data set alone confirms and another refutes, trainings vary more than queries: then the interval is that of
         the data sets' means.
@@ -138,7 +139,8 @@ class Claim:
                 effect = float(stdtrit(self.queries - 1, 0.975)) * spread / self.queries**0.5
         there = self.said if self.queries else "yes" if self.effect is None else f"{self.effect:+.2f}"
         above = None if effect is None or error == 0.0 else effect - self.least
-        verdict = "refuted" if mean + t * error < (self.least if effect is None else effect) else "undecided"
+        claimed = self.least if effect is None or self.said == "yes" else effect
+        verdict = "refuted" if mean + t * error < claimed else "undecided"
         return {
             "there": there + (f" (at least {effect:+.2f})" if self.queries else ""),
             "effect": effect,
@@ -153,7 +155,7 @@ class Claim:
         }
 
     def count(self, improving, directions, noticed=1.0, share=0.01):
-        """The verdict on "no direction improves": surely fewer than a share of all do, or surely more.
+        """The verdict on "no direction improves": none did, or surely more than a share of all do.
 
         ``noticed`` is the chance to notice a direction that improves; the power, that of seeing one if a share does.
         """
@@ -162,7 +164,7 @@ class Claim:
         low = float(betaincinv(improving, directions - improving + 1, 0.025)) if improving else 0.0
         high = float(betaincinv(improving + 1, directions - improving, 0.975)) if improving < directions else 1.0
         power = 1 - (1 - share * noticed) ** directions
-        few = improving == 0 or high < share
+        unseen = "confirmed" if power >= 0.8 else "undecided"
         numbers = {"effect": 0.0, "here": 100 * improving / directions, "low": 100 * low, "high": 100 * high}
         numbers |= {
             "there": "0",
@@ -173,8 +175,7 @@ class Claim:
             "power": power,
         }
         numbers["needed"] = int(np.ceil(np.log(0.2) / np.log(1 - share * noticed))) if noticed > 1e-6 else None
-        confirmed = "confirmed" if few and power >= 0.8 else "undecided"
-        numbers["verdict"] = "refuted" if low > share else confirmed
+        numbers["verdict"] = unseen if improving == 0 else "refuted" if low > share else "undecided"
         return dataclasses.asdict(self) | numbers
 
 
