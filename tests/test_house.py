@@ -197,27 +197,6 @@ def run(*arguments, **environment):
     ).stdout
 
 
-GRADIENT = "import lambdaplug as lp; print(lp.LambdaRank('map').gradients([0., 0.], [0, 1], [2])[0].tolist())"
-
-
-def test_the_next_process_compiles_nothing(tmp_path):
-    program = f"""
-import numba.core.compiler_lock, numba.core.compiler as compiler
-count = 0
-original = compiler.CompilerBase.compile_extra
-def counting(self, func):
-    global count
-    count += 1
-    return original(self, func)
-compiler.CompilerBase.compile_extra = counting
-{GRADIENT}
-print(count)
-"""
-    first, second = (run("-c", program, NUMBA_CACHE_DIR=str(tmp_path)).split("\n")[1] for _ in range(2))
-    assert int(first) > 0
-    assert int(second) == 0
-
-
 def test_importing_costs_little_beyond_numba():
     # By count, not by clock: nothing heavy is imported besides numpy and numba.
     heavy = {"lightgbm", "xgboost", "pandas", "sklearn", "matplotlib", "scipy.stats", "dask", "distributed"}
