@@ -124,7 +124,7 @@ def certificates(study, part, measures):
         models[key], found[kind, how, str(measure)] = study.once((kind, how, measure, directions), work)
 
     for kind, fit in kinds.items():
-        for noise in (0.0,) if kind == "XGBoost trees" else (0.0, 1.0):
+        for noise in (0.0, 1.0):
             for measure in measures:
                 objective = lp.LambdaRank(measure, noise=noise)
                 how = f"for {measure}" + (", smoothed" if noise else "")
@@ -176,10 +176,10 @@ def report(study, found, measures):
         rises = (found[kind, "random weights", names[0]].change > 0).any(axis=1)
         claim = common.Claim(f"{PAPER}, Figure 6", f"random weights are no optimum: {kind}", 50.0, over="directions")
         study.decide(claim, [rises.astype(float)])
-    plain, smooth = ([found["linear", f"for {n}{how}", n].sure for n in names] for how in ("", ", smoothed"))
-    study.say(
-        f"\nLinear, directions that improve significantly for {', '.join(names)}: plain {plain}, smoothed {smooth}"
-    )
+    study.say(f"\nDirections that improve significantly for {', '.join(names)}:")
+    for kind in ("linear", "LightGBM trees", "XGBoost trees"):
+        plain, smooth = ([found[kind, f"for {n}{how}", n].sure for n in names] for how in ("", ", smoothed"))
+        study.say(f"  {kind}: plain {plain}, smoothed {smooth}")
 
 
 def polish(study, measures, parts):

@@ -30,7 +30,7 @@ confirmed above minus the margin named. The power is the chance of a confirmatio
 tested here; for "significant" and "yes" that effect is the least that is significant with as many queries (or weights) as the paper looked
 at, so that this power says only how many more are tested here. The intervals are over test queries; where there are several data sets, each
 with its own trainings, "alike" counts those whose mean is on the side of all. Where one data set alone would confirm a claim and another
-refute it, trainings vary more than queries do: then the interval is over data sets."""
+refute it, trainings vary more than queries do: then the interval is over data sets. "Deviation" is the standard deviation of the differences."""
 
 
 def read(folder):
@@ -51,6 +51,7 @@ def rows_of(found):
                 "claim": claim["claim"],
                 "there": claim["there"],
                 "here (95 %)": here,
+                "deviation": "" if claim["spread"] is None else f"{claim['spread']:.2f}",
                 "tested": f"{claim['tested']:,} {claim['over']}",
                 "alike": f"{alike} of {len(claim['sets'])}" if len(claim["sets"]) > 1 else "",
                 "for 0.8": "" if claim["needed"] is None else f"{claim['needed']:,}",
