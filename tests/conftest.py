@@ -9,7 +9,7 @@ import pytest
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # What takes longest comes first, so that no process is left alone with it at the end.
-LONGEST = ["dask", "custom", "constructions", "columns", "hosts", "cache", "docs"]
+LONGEST = ["dask", "custom", "constructions", "robust", "columns", "hosts", "cache", "presets", "gradients", "docs"]
 SINGLE = ["house"]  # programs of their own, most of them, which fill what time is left
 
 
