@@ -70,8 +70,8 @@ FULL |= {"tools": (1500, 100), "evaluated": 3_000_000, "examined": (2000, 50, 10
 FULL |= {"memory": [("LightGBM", 30_000, 100), ("XGBoost", 30_000, 100), ("LightGBM", 50, 20_000)]}
 QUICK = FULL | {"queries": 200, "blocks": 2, "rounds": 3, "repeats": 3, "starts": 1, "training": (50, 3)}
 QUICK |= {"tools": (50, 40), "evaluated": 30_000, "examined": (40, 20, 5, 20)}
-QUICK |= {"leaves": (31,), "growth_rows": 20_000, "growth_documents": (10, 100, 1000, 20_000)}
-QUICK |= {"growth_queries": (300, 1000, 3000), "memory": [("LightGBM", 250, 2000)]}
+QUICK |= {"leaves": (31,), "growth_rows": 20_000, "growth_documents": (10, 100, 1000, 4000)}
+QUICK |= {"growth_queries": (300, 1000, 3000), "memory": [("LightGBM", 50, 2000)]}
 
 
 class Result(NamedTuple):

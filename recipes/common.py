@@ -93,9 +93,10 @@ def on_workers(about, plot):
 class Claim:
     """What a paper says: that one thing is ahead of another, by ``effect``.
 
-    Where it says no more than "significantly", ``queries`` is how many it tested on, and the effect the least that is
-    significant with so many. ``least`` is what the effect has to exceed: 0, or below it for "no loss". ``points`` are
-    hundredths of a measure.
+    Where it gives no number, ``queries`` is how many it tested on (or how many weights), and the effect the least that is
+    significant with so many. Where it does not say "significant" either, but only "yes" (``said``), that effect serves the
+    power alone: such a claim is refuted below 0. ``least`` is what the effect has to exceed: 0, or below it for "no loss".
+    ``points`` are hundredths of a measure.
     """
 
     paper: str
@@ -105,11 +106,12 @@ class Claim:
     least: float = 0.0
     unit: str = "points"
     over: str = "queries"  # what was tested
+    said: str = "significant"
 
     def decide(self, differences):
         """The verdict of differences query by query, an array for each data set (NaN where a measure is undefined).
 
-        Confirmed: the 95 % interval is above ``least``. Refuted: it is below the paper's effect. The power is the
+        Confirmed: the 95 % interval is above ``least``. Refuted: it is below the paper's effect, if it has one. The power is the
         chance of a confirmation if the paper's effect is the true one; ``needed`` queries would make it 80 %. Where one
         data set alone confirms and another refutes, trainings vary more than queries: then the interval is that of
         the data sets' means.
@@ -132,10 +134,13 @@ class Claim:
         error, mean = spread / n**0.5, float(values.mean())
         t = float(stdtrit(n - 1, 0.975))
         if effect is None:
-            effect = 1.96 * spread / self.queries**0.5 if self.queries and self.effect is None else self.effect
-        there = "significant" if self.queries else "yes" if self.effect is None else f"{self.effect:+.2f}"
+            effect = self.effect
+            if effect is None and self.queries:
+                effect = float(stdtrit(self.queries - 1, 0.975)) * spread / self.queries**0.5
+        there = self.said if self.queries else "yes" if self.effect is None else f"{self.effect:+.2f}"
         above = None if effect is None or error == 0.0 else effect - self.least
-        verdict = "refuted" if mean + t * error < (self.least if effect is None else effect) else "undecided"
+        claimed = self.least if effect is None or self.said == "yes" else effect
+        verdict = "refuted" if mean + t * error < claimed else "undecided"
         return {
             "there": there + (f" (at least {effect:+.2f})" if self.queries else ""),
             "effect": effect,
@@ -202,10 +207,11 @@ class Study:
     ``quick`` names the options that ``--quick`` makes small.
     """
 
-    def __init__(self, about, *, tested=10_000, seeds=2, quick=None, given=(), **defaults):
+    def __init__(self, about, *, tested=10_000, seeds=2, features=10, quick=None, given=(), **defaults):
         self.name, self.about = Path(sys.argv[0]).stem, about
         parser = arguments(about, f"{self.name}.png", **{"rounds": 100, "queries": 1500} | defaults)
         parser.add_argument("--test-queries", type=int, default=tested, help="of the generated data, beside --queries")
+        parser.add_argument("--features", type=int, default=features, help="of the generated data")
         parser.add_argument("--seeds", type=int, default=seeds, help="generated data sets")
         parser.add_argument("--kept", help="a folder for finished trainings: a run that was stopped goes on from there")
         parser.add_argument("--out", help="a folder for what was found, from which make_results.py makes the page")
@@ -220,18 +226,18 @@ class Study:
         self.lines, self.claims, self.seconds = [], [], 0.0
         self.bar = tqdm(desc="trainings", disable=None)
 
-    def data(self, seed=0, documents=50, features=10, valid=1000, noise=0.3):
+    def data(self, seed=0, documents=50, valid=1000, noise=0.3):
         """Train, validation and test parts, as a web search engine's: 50 documents per query, most of them bad."""
         options = self.options
         if options.data:
             return load(options.data)
         sizes = options.queries, min(valid, options.queries), options.test_queries
-        return _web(sizes, documents, features, noise, seed)
+        return _web(sizes, documents, options.features, noise, seed)
 
     def once(self, key, compute):
         """``compute()``, or what it returned when it was done before with these options."""
         options = self.options
-        same = {name: getattr(options, name) for name in ("data", "queries", "test_queries", "rounds")}
+        same = {name: getattr(options, name) for name in ("data", "queries", "test_queries", "features", "rounds")}
         text = repr((self.name, key, same, lp.__version__))
         path = options.kept and Path(options.kept, hashlib.sha256(text.encode()).hexdigest()[:24] + ".pkl")
         if path and path.exists():

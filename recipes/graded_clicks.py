@@ -31,7 +31,7 @@ DATA = "a .npz file; default: generated data, and techno2020_clicks where it is 
 def generated(study, seed):
     """Judged documents whose clicks depend on the label and on two features that the judges did not look at."""
     found = []
-    for number, part in enumerate(study.data(seed, features=12)):
+    for number, part in enumerate(study.data(seed)):
         taste = 1.5 * (part.X[:, 0] + part.X[:, 1])
         clicks = lp.data.simulate_clicks(part.labels, part.group, taste=taste, seed=10 * seed + number)
         found.append((part, np.minimum(4 * clicks, 1.0)))  # last clicks are spread thin: stretched to use [0, 1]
@@ -160,7 +160,7 @@ def agreement(study, title, parts, model, axis):
 
 
 def main():
-    study = common.Study(__doc__, rounds=60, tested=6000, data=DATA)
+    study = common.Study(__doc__, queries=10_000, features=12, rounds=60, tested=6000, data=DATA)
     options = study.options
     sets = {}
     if options.data:

@@ -24,11 +24,13 @@ ORDER = ["graded_clicks", "moving_target", "direct_approximation", "numerical_gr
 ORDER += ["local_optimality", "match_the_measure", "speed_up"]
 LOOKS = {"confirmed": (plotting.BLUE, "o"), "refuted": (plotting.ORANGE, "s"), "undecided": ("0.5", "^")}
 RULES = """A claim says that one thing is ahead of another. It is confirmed where the 95 % interval of the difference, paired query by query, is
-above 0, and refuted where it is below the effect that the paper found (or, where the paper has no number, below the least that
-is significant with as many queries as it tested on; or below 0). "No loss" is confirmed above minus the margin named. The power
-is the chance of a confirmation if the paper's effect is the true one, with the queries tested here. The intervals are over test
-queries; where there are several data sets, each with its own trainings, "alike" counts those whose mean is on the side of all. Where one
-data set alone would confirm a claim and another refute it, trainings vary more than queries do: then the interval is over data sets."""
+above 0, and refuted where it is below the effect that the paper found (where the paper says "significant" without a number, below the least
+that is significant with as many queries as it tested on; where it shows a figure and says no more than "yes", below 0). "No loss" is
+confirmed above minus the margin named. The power is the chance of a confirmation if the paper's effect is the true one, with the queries
+tested here; for "significant" and "yes" that effect is the least that is significant with as many queries (or weights) as the paper looked
+at, so that this power says only how many more are tested here. The intervals are over test queries; where there are several data sets, each
+with its own trainings, "alike" counts those whose mean is on the side of all. Where one data set alone would confirm a claim and another
+refute it, trainings vary more than queries do: then the interval is over data sets. "Deviation" is the standard deviation of the differences."""
 
 
 def read(folder):
@@ -49,6 +51,7 @@ def rows_of(found):
                 "claim": claim["claim"],
                 "there": claim["there"],
                 "here (95 %)": here,
+                "deviation": "" if claim["spread"] is None else f"{claim['spread']:.2f}",
                 "tested": f"{claim['tested']:,} {claim['over']}",
                 "alike": f"{alike} of {len(claim['sets'])}" if len(claim["sets"]) > 1 else "",
                 "for 0.8": "" if claim["needed"] is None else f"{claim['needed']:,}",
@@ -62,11 +65,11 @@ def summary(found):
     claims = [claim for one in found for claim in one["claims"]]
     counts = Counter(claim["verdict"] for claim in claims)
     sure = sum(claim["verdict"] != "undecided" and (claim["power"] or 0.0) >= 0.8 for claim in claims)
-    numbers = sum(claim["power"] is not None for claim in claims)
+    without = sum(claim["power"] is None for claim in claims)
     return (
         f"{len(claims)} claims of the papers: {counts['confirmed']} confirmed, {counts['refuted']} refuted, "
-        f"{counts['undecided']} undecided ({1 - counts['undecided'] / len(claims):.0%} decided). Of the {numbers} that have a "
-        f"power, {sure} are decided with a power of at least 0.8."
+        f"{counts['undecided']} undecided ({1 - counts['undecided'] / len(claims):.0%} decided). Decided with a power of at "
+        f"least 0.8: {sure} ({sure / len(claims):.0%} of all" + (f"; {without} have no power)." if without else ").")
     )
 
 
@@ -112,7 +115,7 @@ def draw(found, path):
             colour, mark = LOOKS[claim["verdict"]]
             axis.plot([claim["low"], claim["high"]], [number, number], color=colour, lw=2)
             axis.plot(claim["here"], number, mark, color=colour, ms=5)
-            if claim["effect"] is not None:
+            if claim["effect"] is not None and claim.get("said") != "yes":
                 axis.plot(claim["effect"], number, "x", color="black", ms=5)
     for verdict, (colour, mark) in LOOKS.items():
         axis.plot([], [], f"{mark}-", color=colour, label=verdict)

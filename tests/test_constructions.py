@@ -168,10 +168,11 @@ def test_the_hosts_normalisations(monkeypatch, name, construction):
         queries = Queries(labels, group, document_weight=weights)
         exact = objective.differentiate(queries, scores, exact=True, dtype=np.float64)
         check(objective.differentiate(queries, scores), expected, exact)
-    alone = lp.LambdaRank(measure, construction=construction, normalize="log").gradients(
-        labels=labels, scores=scores, group=group
-    )
-    check(alone, expected_of(construction, name, scores, labels, group, log=True))
+    if name not in OWN:  # their loop is that of map with spring_smooth
+        alone = lp.LambdaRank(measure, construction=construction, normalize="log").gradients(
+            labels=labels, scores=scores, group=group
+        )
+        check(alone, expected_of(construction, name, scores, labels, group, log=True))
     if not costed:
         with pytest.raises(lp.LambdaplugError, match="has no pair cost"):
             lp.LambdaRank(measure, construction=construction, cost=lp.RankNet(distance=0.01))

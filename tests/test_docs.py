@@ -193,7 +193,6 @@ def methods():
                 yield from (f"{node.name}.{one.name}" for one in drawing)
 
 
-@pytest.mark.xdist_group("pictures")  # one fixture for all
 @pytest.mark.parametrize("name", sorted(methods()))
 def test_pictures_say_what_they_show(name, pictures, tmp_path):
     before = dict(matplotlib.rcParams)
@@ -216,7 +215,6 @@ def test_pictures_say_what_they_show(name, pictures, tmp_path):
     matplotlib.pyplot.close(figure)
 
 
-@pytest.mark.xdist_group("pictures")
 def test_verdict_and_curve_agree(pictures):
     report = pictures["Optimality.plot"].__self__
     ax = report.plot()
@@ -227,7 +225,6 @@ def test_verdict_and_curve_agree(pictures):
     matplotlib.pyplot.close(ax.figure)
 
 
-@pytest.mark.xdist_group("pictures")
 def test_the_difference_names_what_it_compares(pictures):
     axes = pictures["Difference.plot"]()
     named = axes[0].figure.get_suptitle()

@@ -2,12 +2,12 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import recipe_process
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 
@@ -49,6 +49,15 @@ def test_a_claim_is_confirmed_refuted_or_undecided(common, given, mean, verdict)
     assert found["verdict"] == verdict
     assert found["here"] == pytest.approx(100 * mean, abs=1e-9)
     assert found["high"] - found["low"] == pytest.approx(2 * 0.983, abs=1e-3)
+
+
+def test_a_claim_without_a_number_has_a_power_too(common):
+    # As much as five weights would have shown, by Student's t; but it claimed no such effect, which would be refuted here.
+    claim = common.Claim("paper", "claim", queries=5, said="yes")
+    found = claim.decide(differences(0.0, 20))
+    assert found["there"] == "yes (at least +12.42)"
+    assert (found["verdict"], found["power"] > 0.99) == ("undecided", True)
+    assert claim.decide(differences(-0.1, 20))["verdict"] == "refuted"
 
 
 def test_data_sets_that_contradict_each_other_are_the_sample(common):
@@ -93,8 +102,9 @@ def test_a_study_does_each_training_once(common, tmp_path, monkeypatch):
 def test_the_page_is_what_the_results_make(tmp_path):
     page = tmp_path / "results.md"
     shutil.copy(RECIPES / "results.md", page)
-    found = [sys.executable, RECIPES / "make_results.py", "--page", page, "--plot", tmp_path / "claims.png"]
-    subprocess.run(found, check=True, capture_output=True)
+    arguments = ["--page", str(page), "--plot", str(tmp_path / "claims.png")]
+    code, _, error = recipe_process.run(RECIPES / "make_results.py", *arguments, where=tmp_path)
+    assert code == 0, error
     assert page.read_text("utf-8") == (RECIPES / "results.md").read_text("utf-8")
     for path in (RECIPES / "results").glob("*.json"):
         one = json.loads(path.read_text("utf-8"))
