@@ -4,7 +4,7 @@ import contextlib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -140,6 +140,10 @@ class QueryColumn:
             changed["eval_qid"] = [own for _, own in found]
         return changed
 
+    def gathered(self, things: Sequence[Any]) -> Sequence[Any]:
+        """What ``score`` needs, in this process."""
+        return things
+
     def score(self, X: Any, y: Any, *, qid: Any = None, group: Any = None, sample_weight: Any = None) -> float:
         """How well the rows of X are ranked, by the measure trained for: the mean over queries, higher is better.
 
@@ -161,6 +165,8 @@ class QueryColumn:
         rows, ids = self.split(X, qid if group is None else None)
         if group is None:
             require_queries(ids)
+        told = y, ids, group, sample_weight, self.predict(rows)  # type: ignore[attr-defined]
+        y, ids, group, sample_weight, scores = self.gathered(told)
         sizes = group_sizes(group, None if group is not None else ids, len(y))
         each = None
         if sample_weight is not None:
@@ -172,7 +178,6 @@ class QueryColumn:
         if each is not None:
             metric.parts = tuple(part._replace(weighted=True) for part in metric.parts)
         queries = Queries(y, sizes, query_weight=each)
-        scores = self.predict(rows)  # type: ignore[attr-defined]
         return float(metric.report(queries, scores, None, with_direction=False)[-1][1])
 
 
