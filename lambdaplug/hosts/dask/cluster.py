@@ -7,6 +7,7 @@ network of its own. The client waits; where a task fails or a worker is lost, it
 import asyncio
 import contextlib
 import functools
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,7 @@ from ...rows import sizes_of
 from ..estimators import QueryColumn
 from ..recorder import Recorder
 from .checks import Examined, columns_of, examine
-from .layout import join, take, values_of
+from .layout import aligned, join, take, values_of
 from .network import abort
 
 __all__ = ["DaskRanker", "Member", "Rows", "collected", "train"]
@@ -33,6 +34,9 @@ __all__ = ["DaskRanker", "Member", "Rows", "collected", "train"]
 # intervals, up to CONNECTING. One that is busy in Python sees that the training has ended when it needs the others: an
 # error is raised after BUSY, while it still runs.
 SOON, BUSY, CONNECTING = 2.0, 10.0, 300.0
+
+# How an error is known that a worker raises because another one has ended: the hub's, and the hosts' own.
+SECOND_HAND = re.compile("EndedError|socket|allreduce|allgather|communicat", re.IGNORECASE)
 
 
 class DaskRanker(QueryColumn):
@@ -161,8 +165,11 @@ def _run(
     *member: Any,
 ) -> Any:
     """A worker's task. ``which`` of the sets is the training data, and which each evaluation set."""
-    empty = {name: take(part, slice(0)) for name, part in sets[0][0][0].items()}
-    made = [Rows(parts or [empty], columns) for parts, columns in sets]
+    empty = {name: take(part, slice(0)).copy() for name, part in sets[0][0][0].items()}
+    made = [
+        Rows([{name: aligned(one) for name, one in part.items()} for part in parts or [empty]], columns)
+        for parts, columns in sets
+    ]
     return work(Member(*member), [made[number] for number in which])
 
 
@@ -176,13 +183,12 @@ def train(
     objective: Objective | None,
     metrics: Sequence[Metric],
     callbacks: Sequence[Any] | None,
-    failure: type[Exception],
     least: int = 1,
 ) -> Any:
     """What ``work`` returns on the first of the workers, called on each as ``work(member, [training rows, evaluation rows, ...])``.
 
     ``given`` has the training data and each evaluation set, as ``examine`` takes them; the same object twice is one data set.
-    ``failure`` is what the host raises where it has lost the others, ``least`` how many rows it needs on each worker.
+    ``least`` is how many rows to train on each worker needs.
     """
     if client.asynchronous:
         raise LambdaplugError("an asynchronous client: training waits for its workers. Use distributed.Client().")
@@ -219,7 +225,7 @@ def train(
         for rank, address in enumerate(workers):
             task = work, which, placed[rank], training.hub, training.name, rank, len(workers), uneven
             training.futures.append(client.submit(_run, *task, workers=[address], pure=False))
-        return training.outcome(failure)
+        return training.outcome()
 
 
 class _Training:
@@ -230,7 +236,7 @@ class _Training:
         self.hub = client.submit(Hub, len(workers), actor=True, pure=False, workers=workers[:1])
         self.futures: list[Any] = []
 
-    def outcome(self, failure: type[Exception]) -> Any:
+    def outcome(self) -> Any:
         try:
             pending = self.futures
             while pending and not self.gone() and not any(one.status in ("error", "cancelled") for one in pending):
@@ -251,7 +257,7 @@ class _Training:
                 f"the training ended because {len(gone)} of {len(self.workers)} workers were lost: {', '.join(gone[:3])}. "
                 "Killed, out of memory or cut off; their own logs say more. What is still there can be trained on again."
             ) from next(iter(errors), None)
-        raise min(errors, key=lambda error: isinstance(error, (EndedError, failure)), default=CancelledError())
+        raise min(errors, key=lambda error: SECOND_HAND.search(repr(error)) is not None, default=CancelledError())
 
     def gone(self) -> list[str]:
         return sorted(set(self.workers) - set(self.client.ncores()))

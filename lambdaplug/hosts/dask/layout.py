@@ -49,6 +49,14 @@ def join(parts: Sequence[Any]) -> Any:
     return scipy.sparse.vstack(parts, format="csr") if scipy.sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
+def aligned(part: Any) -> Any:
+    """The same where numbers begin at bounds of memory that XGBoost accepts: what was sent to a worker may not."""
+    if isinstance(part, np.ndarray):
+        return np.require(part, requirements="A")
+    columns = part.items() if isinstance(part, pd.DataFrame) else ()
+    return part if all(np.asarray(column).flags.aligned for _, column in columns) else part.copy()
+
+
 def parts_of(collection: Any) -> list[Any]:
     """The partitions, each as something that Dask can compute, with all columns of their rows."""
     if isinstance(collection, da.Array) and collection.ndim == 2 and collection.numblocks[1] > 1:

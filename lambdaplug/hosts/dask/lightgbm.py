@@ -186,9 +186,7 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker, DaskRanker):  # type: ignore[misc]
         ]
         work = functools.partial(_work, params, network, options)
         ours, callbacks = [one for one in metrics if isinstance(one, Metric)], options.get("callbacks")
-        learned, curve = train(
-            *(self._own_client(), work, [data, *sets], plugged, ours, callbacks), lgb.basic.LightGBMError, least=2
-        )
+        learned, curve = train(self._own_client(), work, [data, *sets], plugged, ours, callbacks, least=2)
         self.__dict__.update(learned)
         remember(self.booster_, self.objective, curve)
         return self

@@ -168,7 +168,7 @@ def train_sets(
     options = {"verbose_eval": False, **options, "obj": objective, "custom_metric": metric, "callbacks": callbacks}
     work = functools.partial(_work, params, matrices, names, (coll_cfg, xgb.get_config()), options)
     metrics = [] if metric is None else [metric]
-    run = functools.partial(train, client, work, sets, objective, metrics, callbacks, xgb.core.XGBoostError)
+    run = functools.partial(train, client, work, sets, objective, metrics, callbacks)
     booster, history, curve = _tried(run)
     remember(booster, objective, curve)
     return {"booster": booster, "history": history}
