@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from distributed import CancelledError, MultiLock, TimeoutError, get_worker, wait
+from distributed import CancelledError, MultiLock, TimeoutError, default_client, get_worker, wait
 
 from ...errors import LambdaplugError
 from ...evaluation import Metric
@@ -42,11 +42,10 @@ SECOND_HAND = re.compile("EndedError|socket|allreduce|allgather|communicat", re.
 class DaskRanker(QueryColumn):
     """A ranker of Dask collections. ``score`` has rows scored where they are; one number per row comes here."""
 
-    def _own_client(self) -> Any:
-        raise NotImplementedError
+    client: Any
 
     def gathered(self, things: Sequence[Any]) -> list[Any]:
-        client = self._own_client()
+        client = self.client or default_client()
         found: list[Any] = client.gather(client.compute(list(things)))
         return found
 
@@ -239,8 +238,8 @@ class _Training:
     def outcome(self) -> Any:
         try:
             pending = self.futures
-            while pending and not self.gone() and not any(one.status in ("error", "cancelled") for one in pending):
-                with contextlib.suppress(TimeoutError):
+            while pending and not self.gone() and all(one.status in ("pending", "finished") for one in pending):
+                with contextlib.suppress(TimeoutError, CancelledError):
                     wait(pending, timeout=1, return_when="FIRST_COMPLETED")
                 pending = [one for one in self.futures if one.status != "finished"]
             if not pending:

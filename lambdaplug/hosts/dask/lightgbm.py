@@ -7,6 +7,7 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
+from distributed import default_client
 
 from ...errors import LambdaplugError
 from ...evaluation import Metric
@@ -163,9 +164,6 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker, DaskRanker):  # type: ignore[misc]
     score = DaskRanker.score
     _trained_for = LGBMRanker._trained_for
 
-    def _own_client(self) -> Any:
-        return lgb.dask._get_dask_client(self.client)
-
     @functools.wraps(lgb.DaskLGBMRanker.fit)
     def fit(self, *args: Any, **kwargs: Any) -> "DaskLGBMRanker":
         own = {name: kwargs.pop(name, None) for name in ("qid", "eval_qid")}
@@ -186,7 +184,7 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker, DaskRanker):  # type: ignore[misc]
         ]
         work = functools.partial(_work, params, network, options)
         ours, callbacks = [one for one in metrics if isinstance(one, Metric)], options.get("callbacks")
-        learned, curve = train(self._own_client(), work, [data, *sets], plugged, ours, callbacks, least=2)
+        learned, curve = train(self.client or default_client(), work, [data, *sets], plugged, ours, callbacks, least=2)
         self.__dict__.update(learned)
         remember(self.booster_, self.objective, curve)
         return self

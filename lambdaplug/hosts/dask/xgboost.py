@@ -14,7 +14,6 @@ from xgboost import dask as dxgb
 from xgboost.tracker import RabitTracker
 
 from ...errors import LambdaplugError
-from ...evaluation import Metric
 from ...measures import Measure
 from ...objectives import Objective, Unbiased, as_objective
 from ..base import by_name
@@ -142,21 +141,14 @@ def _work(
 
 
 def train_sets(
-    client: Any,
-    params: dict[str, Any],
-    sets: list[Any],
-    names: list[str],
-    objective: Objective | None,
-    metric: Metric | None,
-    callbacks: list[Any] | None,
-    coll_cfg: Any = None,
-    matrix_options: dict[str, Any] | None = None,
-    **options: Any,
+    client: Any, params: dict[str, Any], sets: list[Any], names: list[str], **options: Any
 ) -> dict[str, Any]:
     """``lp.dask.train`` of checked arguments; ``matrix_options`` are for data that are no DaskDMatrix."""
+    objective, metric = options.pop("objective"), options.pop("metric")
+    settings = options.pop("coll_cfg", None), xgb.get_config()
     params = plain_parameters(dict(params), objective, params.get("eval_metric"))
     quantile = params.get("tree_method") in (None, "auto", "hist") and params.get("booster") != "gblinear"
-    own = quantile, {"max_bin": params.get("max_bin"), **(matrix_options or {})}
+    own = quantile, {"max_bin": params.get("max_bin"), **options.pop("matrix_options", {})}
     words = ("feature_names", "feature_types", "feature_weights", "missing", "enable_categorical", "max_bin")
     matrices = [
         own
@@ -164,9 +156,9 @@ def train_sets(
         else (isinstance(one, dxgb.DaskQuantileDMatrix), {word: getattr(one, word, None) for word in words})
         for one in sets
     ]
-    callbacks = with_callback(objective, callbacks) or []
+    callbacks = with_callback(objective, options.pop("callbacks")) or []
     options = {"verbose_eval": False, **options, "obj": objective, "custom_metric": metric, "callbacks": callbacks}
-    work = functools.partial(_work, params, matrices, names, (coll_cfg, xgb.get_config()), options)
+    work = functools.partial(_work, params, matrices, names, settings, options)
     metrics = [] if metric is None else [metric]
     run = functools.partial(train, client, work, sets, objective, metrics, callbacks)
     booster, history, curve = _tried(run)
@@ -220,9 +212,6 @@ class DaskXGBRanker(dxgb.DaskXGBRanker, DaskRanker):  # type: ignore[misc]
         if client is not None:
             self.client = client
 
-    def _own_client(self) -> Any:
-        return self.client
-
     def get_xgb_params(self) -> dict[str, Any]:
         return plain_parameters(super().get_xgb_params(), self.objective, self.eval_metric)
 
@@ -251,8 +240,8 @@ class DaskXGBRanker(dxgb.DaskXGBRanker, DaskRanker):  # type: ignore[misc]
             {**self.get_xgb_params(), "eval_metric": words},
             sets,
             [f"validation_{i}" for i in range(len(sets) - 1)],
-            objective if isinstance(objective, Objective) else None,
-            metric,
+            objective=objective if isinstance(objective, Objective) else None,
+            metric=metric,
             callbacks=self.callbacks,
             coll_cfg=getattr(self, "coll_cfg", None),
             matrix_options={
