@@ -1,5 +1,6 @@
 """Dask: a real cluster of two worker processes, both hosts; queries never cut, evaluation exact, no hang."""
 
+import concurrent.futures
 import contextlib
 import functools
 import importlib
@@ -45,7 +46,7 @@ PARAMETERS = {
 
 
 @contextlib.contextmanager
-def cluster_of(count):
+def cluster_of(count, default=True):
     settled = {  # rows stay where a test has put them
         "distributed.worker.memory.terminate": False,
         "distributed.scheduler.active-memory-manager.start": False,
@@ -56,7 +57,7 @@ def cluster_of(count):
         LocalCluster(
             n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
         ) as cluster,
-        Client(cluster) as found,
+        Client(cluster, set_as_default=default) as found,
     ):
         yield found
 
@@ -70,7 +71,7 @@ def client():
 @pytest.fixture(scope="module")
 def mortal():
     """For tests that kill workers: two are left while another one starts in the place of the third."""
-    with cluster_of(3) as found:
+    with cluster_of(3, default=False) as found:
         yield found
 
 
@@ -95,7 +96,8 @@ def placed(client, collection, workers=None):
     half = collection.numblocks[0] // 2
     pieces = (collection.blocks[:half], collection.blocks[half:])
     held = [client.persist(piece, workers=[worker]) for piece, worker in zip(pieces, workers, strict=True)]
-    wait(held)
+    with client.as_current():
+        wait(held)
     return da.concatenate(held)
 
 
@@ -728,7 +730,8 @@ def test_a_worker_that_fails_before_the_network_stands_ends_the_training(mortal)
     parts = []
     for thing in lp.dask.partition_by_query(DATA.X, DATA.labels, DATA.qid, npartitions=3):
         held = [client.persist(thing.blocks[i], workers=[worker]) for i, worker in enumerate(workers)]
-        wait(held)
+        with client.as_current():
+            wait(held)
         parts.append(da.concatenate(held))
     fit = functools.partial(lp.dask.train, client, PARAMETERS["lightgbm"], parts, num_boost_round=1, host="lightgbm")
     for failing in (workers[:1], workers[1:2], workers[2:], workers[:2]):
@@ -915,6 +918,19 @@ def test_workers_may_share_a_process():
             )
             assert isinstance(trained, dict), trained
             assert splits(trained["booster"])[0] == splits(DATA.train(host, lp.LambdaRank("map")))[0]
+
+
+def test_trainings_at_the_same_time_wait_for_each_other(client, spread):
+    dX, dy, dq, *_ = spread
+
+    def fit(host):
+        return lp.dask.train(client, PARAMETERS[host], (dX, dy, dq), lp.LambdaRank("map"), 2, host=host)["booster"]
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = within(120, lambda: list(pool.map(fit, HOSTS * 2)))
+    assert isinstance(found, list), found
+    for host, booster in zip(HOSTS * 2, found, strict=True):
+        assert splits(booster)[0] == splits(DATA.train(host, lp.LambdaRank("map"), 2))[0]
 
 
 def test_weights_are_read_one_way_on_all_workers(client, spread):

@@ -25,7 +25,7 @@ from ...rows import sizes_of
 from ..estimators import QueryColumn
 from ..recorder import Recorder
 from .checks import Examined, columns_of, examine
-from .layout import aligned, join, take, values_of
+from .layout import aligned, is_dask, join, take, values_of
 from .network import abort
 
 __all__ = ["DaskRanker", "Member", "Rows", "collected", "train"]
@@ -46,7 +46,7 @@ class DaskRanker(QueryColumn):
 
     def gathered(self, things: Sequence[Any]) -> list[Any]:
         client = self.client or default_client()
-        found: list[Any] = client.gather(client.compute(list(things)))
+        found: list[Any] = client.gather([client.compute(one) if is_dask(one) else one for one in things])
         return found
 
 
@@ -219,7 +219,8 @@ def train(
             "workers."
         )
     which, uneven = [sets.index(known[key]) for key in keys], any(one.uneven for one in data.partitions)
-    with MultiLock(workers, client):  # two trainings, each on some of the workers, would wait for each other
+    # Two trainings, each on some of the workers, would wait for each other. An actor belongs to the current client.
+    with client.as_current(), MultiLock(workers, client):
         training = _Training(client, uuid.uuid4().hex, workers)
         for rank, address in enumerate(workers):
             task = work, which, placed[rank], training.hub, training.name, rank, len(workers), uneven
