@@ -1,5 +1,6 @@
 """Dask: a real cluster of two worker processes, both hosts; queries never cut, evaluation exact, no hang."""
 
+import concurrent.futures
 import contextlib
 import functools
 import importlib
@@ -45,7 +46,7 @@ PARAMETERS = {
 
 
 @contextlib.contextmanager
-def cluster_of(count):
+def cluster_of(count, default=True):
     settled = {  # rows stay where a test has put them
         "distributed.worker.memory.terminate": False,
         "distributed.scheduler.active-memory-manager.start": False,
@@ -56,7 +57,7 @@ def cluster_of(count):
         LocalCluster(
             n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
         ) as cluster,
-        Client(cluster) as found,
+        Client(cluster, set_as_default=default) as found,
     ):
         yield found
 
@@ -67,28 +68,36 @@ def client():
         yield found
 
 
+@pytest.fixture(scope="module")
+def mortal():
+    """For tests that kill workers: two are left while another one starts in the place of the third."""
+    with cluster_of(3, default=False) as found:
+        yield found
+
+
 def addresses(client, count):
-    """Of so many workers, as soon as the client knows them all: what it knows may lag behind."""
+    """Of so many workers, as soon as the client knows of them: what it knows may lag behind."""
     for _ in range(600):
         workers = sorted(client.scheduler_info()["workers"])
-        if len(workers) == count:
-            return workers
+        if len(workers) >= count:
+            return workers[:count]
         time.sleep(0.1)
     raise TimeoutError(f"expected {count} workers, got {workers}")
 
 
 def both(client):
-    """The two workers' addresses; a busy machine may lose one for a moment, until its nanny has another."""
+    """Two workers' addresses; a busy machine may lose one for a moment, until its nanny has another."""
     return addresses(client, 2)
 
 
-def placed(client, collection):
+def placed(client, collection, workers=None):
     """Its first half on the first worker, the rest on the second."""
-    workers = both(client)
+    workers = workers or both(client)
     half = collection.numblocks[0] // 2
     pieces = (collection.blocks[:half], collection.blocks[half:])
     held = [client.persist(piece, workers=[worker]) for piece, worker in zip(pieces, workers, strict=True)]
-    wait(held)
+    with client.as_current():
+        wait(held)
     return da.concatenate(held)
 
 
@@ -108,7 +117,8 @@ class Data:
         things = lp.dask.partition_by_query(
             *(self.X, self.labels, self.qid, self.clicks, self.weight), npartitions=npartitions
         )
-        return [placed(client, thing) for thing in things]
+        workers = both(client)
+        return [placed(client, thing, workers) for thing in things]
 
     def train(self, host, objective, rounds=8, params=PARAMETERS):
         """On one machine."""
@@ -323,9 +333,40 @@ def earned(clicks):
     return lp.Revenue(price=clicks, click=[0, 0.1, 0.2, 0.4, 0.8], k=5, cascade=True)
 
 
+def mine(clicks):
+    return lp.custom("mine", first_two, k=2, columns={"price": clicks})
+
+
 def earning(clicks):
-    own = lp.custom("mine", first_two, k=2, columns={"price": clicks})
-    return lp.Mixture([(1.0, lp.LambdaRank("ndcg")), (1.0, lp.LambdaRank(earned(clicks))), (1.0, lp.LambdaRank(own))])
+    parts = lp.LambdaRank("ndcg"), lp.LambdaRank(earned(clicks)), lp.LambdaRank(mine(clicks))
+    return lp.Mixture([(1.0, part) for part in parts])
+
+
+class Where(lp.LambdaRank):
+    """Leaves a trace on every worker where it is called."""
+
+    def __call__(self, scores, data, *rest):
+        get_worker().__dict__.setdefault("been", set()).add(type(data).__module__.partition(".")[0])
+        return super().__call__(scores, data, *rest)
+
+    @staticmethod
+    def been(host, dask_worker):
+        return host in dask_worker.__dict__.pop("been", ())
+
+
+def test_a_worker_that_compiles_first_is_waited_for(client, spread):
+    dX, dy, dq, dclicks, _ = spread
+    first, second = both(client)
+    there = Where(mine(np.array([0.0, 1.0])))
+    ready = client.submit(lambda: there.gradients([0.0, 0.0], [0, 1], [2])[0].tolist(), workers=[first], pure=False)
+    assert ready.result(timeout=60)[0] > 0  # compiled there, not on the other
+    for host in HOSTS:
+        fit = functools.partial(
+            lp.dask.train, client, PARAMETERS[host], (dX, dy, dq), Where(mine(dclicks)), 4, host=host
+        )
+        trained = within(120, fit)
+        assert isinstance(trained, dict), trained
+        assert client.run(Where.been, host) == {first: True, second: True}
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -442,7 +483,7 @@ def test_workers_that_do_not_find_each_other_try_again():
             return found
         raise found
 
-    connected = importlib.import_module("lambdaplug.hosts.dask.xgboost")._connected
+    connected = importlib.import_module("lambdaplug.hosts.dask.xgboost")._tried
     assert connected(run) == {"booster": None}
     outcomes += [xgb.core.XGBoostError("Failed to bootstrap the communication group.")] * 3
     with pytest.raises(xgb.core.XGBoostError, match="bootstrap"):
@@ -472,6 +513,10 @@ def test_rankers_take_frames_groups_and_weights(client, spread):
         scores = np.asarray(ranker.predict(eX).compute())
         assert values[-1] == pytest.approx(lp.evaluate("map", DATA.labels, scores, DATA.group)["map"], abs=1e-6)
         assert values[-1] > values[0] > 0.5
+        for told in ({"qid": dq}, {"qid": DATA.qid}, {"group": DATA.group}):  # Dask's or not
+            assert ranker.score(eX, dy, **told) == pytest.approx(values[-1], abs=1e-6)
+        with pytest.raises(lp.LambdaplugError, match=r"which rows belong together\. Pass qid="):
+            ranker.score(eX, dy)
         loaded = pickle.loads(pickle.dumps(ranker))
         loaded.client = client
         np.testing.assert_array_equal(np.asarray(loaded.predict(eX).compute()), scores)
@@ -485,6 +530,8 @@ def test_rankers_take_frames_groups_and_weights(client, spread):
     alone = lp.LGBMRanker(objective=lp.LambdaRank("map"), n_estimators=5, **options)
     alone.fit(DATA.X, DATA.labels, group=DATA.group, sample_weight=DATA.weight)
     assert splits(weighted.booster_)[0] == splits(alone.booster_)[0]
+    here = alone.score(DATA.X, DATA.labels, group=DATA.group, sample_weight=DATA.weight)
+    assert weighted.score(dX, dy, group=group, sample_weight=dweight) == pytest.approx(here, abs=1e-12)
 
 
 # --- refused -------------------------------------------------------------------------------------------------------
@@ -501,20 +548,20 @@ def fits(client, dX, dy, dq, objective, **options):
 
 @pytest.mark.parametrize(
     "changed",
-    [lambda ids: ids << 33, lambda ids: ids / 4 + 1, lambda ids: ids - 3],
-    ids=["64 bits", "fractions", "< 0"],
+    [lambda ids: ids << 33, lambda ids: ids / 4 + 1, lambda ids: 3 - ids],
+    ids=["64 bits", "fractions", "< 0, not sorted"],
 )
-def test_ids_that_a_matrix_of_xgboosts_would_not_keep_are_refused(client, spread, changed):
-    # XGBoost would train on, with several queries as one.
+def test_ids_that_a_matrix_of_xgboosts_would_not_keep_are_kept(client, spread, changed):
+    # XGBoost by itself would train on, with several queries as one.
     dX, dy, dq, *_ = spread
     fit = functools.partial(
         lp.dask.train, client, PARAMETERS["xgboost"], objective=lp.LambdaRank("map"), num_boost_round=1
     )
     ids = placed(client, dq.map_blocks(changed))
-    with pytest.raises(lp.LambdaplugError, match=r"expected integers from 0 to 2\*\*32 - 1.*Pass \(dX, dy, dq\)"):
-        fit(dxgb.DaskDMatrix(client, dX, dy, qid=ids))
-    found = [DATA.predict(fit(data)["booster"]) for data in ((dX, dy, ids), dxgb.DaskDMatrix(client, dX, dy, qid=dq))]
-    np.testing.assert_array_equal(*found)
+    matrices = [dxgb.DaskDMatrix(client, dX, dy, qid=one) for one in (ids, dq)]
+    found = [DATA.predict(fit(data)["booster"]) for data in ((dX, dy, ids), *matrices)]
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
 
 
 def test_cut_queries_are_refused(client, spread):
@@ -537,8 +584,6 @@ def test_cut_queries_are_refused(client, spread):
     assert len(matrix.worker_map) == 2
     with pytest.raises(lp.LambdaplugError, match=f"query {middle}, with .* in worker"):
         lp.dask.train(client, {}, matrix, objective=lp.LambdaRank("map"))
-    with pytest.raises(lp.LambdaplugError, match="not sorted"):
-        lp.dask.train(client, {}, dxgb.DaskDMatrix(client, dX, dy, qid=-dq), objective=lp.LambdaRank("map"))
 
 
 def test_what_does_not_fit_the_rows_is_refused(client, spread):
@@ -680,33 +725,26 @@ class Early(lp.LambdaRank):
         return self
 
 
-def test_a_worker_that_fails_before_the_network_stands_ends_the_training():
-    with cluster_of(3) as client:
-        workers = addresses(client, 3)
-        parts = []
-        for thing in lp.dask.partition_by_query(DATA.X, DATA.labels, DATA.qid, npartitions=3):
-            held = [client.persist(thing.blocks[i], workers=[worker]) for i, worker in enumerate(workers)]
+def test_a_worker_that_fails_before_the_network_stands_ends_the_training(mortal):
+    client, workers = mortal, addresses(mortal, 3)
+    parts = []
+    for thing in lp.dask.partition_by_query(DATA.X, DATA.labels, DATA.qid, npartitions=3):
+        held = [client.persist(thing.blocks[i], workers=[worker]) for i, worker in enumerate(workers)]
+        with client.as_current():
             wait(held)
-            parts.append(da.concatenate(held))
-        fit = functools.partial(
-            lp.dask.train, client, PARAMETERS["lightgbm"], parts, num_boost_round=1, host="lightgbm"
-        )
-        for failing in (workers[:1], workers[1:2], workers[2:], workers[:2]):
-            for _ in range(
-                5
-            ):  # the scheduler may let another worker have the rows of one, which then is not there to fail
-                error = within(60, lambda failing=failing: fit(Early(failing)))
-                if not isinstance(error, dict):
-                    break
-            assert isinstance(error, (ZeroDivisionError, lp.LambdaplugError))
-            assert any(f"too early on {worker}" in str(error) for worker in failing)
-            again = within(60, lambda: fit("lambdarank"))
-            assert isinstance(again, dict), again
-        assert addresses(client, 3) == workers
-        error = within(60, lambda: fit(Early(workers[:1], dies=True)))
-        assert f"1 of 3 workers were lost: {workers[0]}" in str(error)
-        for left in workers[1:]:
-            assert client.submit(os.getpid, workers=[left], pure=False).result(timeout=60)
+        parts.append(da.concatenate(held))
+    fit = functools.partial(lp.dask.train, client, PARAMETERS["lightgbm"], parts, num_boost_round=1, host="lightgbm")
+    for failing in (workers[:1], workers[1:2], workers[2:], workers[:2]):
+        error = within(60, lambda failing=failing: fit(Early(failing)))
+        assert isinstance(error, (ZeroDivisionError, lp.LambdaplugError))
+        assert any(f"too early on {worker}" in str(error) for worker in failing)
+        again = within(60, lambda: fit("lambdarank"))
+        assert isinstance(again, dict), again
+    assert addresses(client, 3) == workers
+    error = within(60, lambda: fit(Early(workers[:1], dies=True)))
+    assert f"1 of 3 workers were lost: {workers[0]}" in str(error)
+    for left in workers[1:]:
+        assert client.submit(os.getpid, workers=[left], pure=False).result(timeout=60)
 
 
 class Dies(Fails):
@@ -719,19 +757,6 @@ class Dies(Fails):
         return lp.LambdaRank.__call__(self, *arguments, **options)
 
 
-def test_a_worker_that_is_killed_ends_the_training():
-    with cluster_of(2) as client:
-        for host, number in (("xgboost", 0), ("lightgbm", 0), ("lightgbm", 1)):
-            workers = both(client)
-            killed, left = workers[number], workers[1 - number]
-            dX, dy, dq, *_ = DATA.spread(client)
-            fit = functools.partial(lp.dask.train, client, PARAMETERS[host], (dX, dy, dq), num_boost_round=8, host=host)
-            error = within(120, lambda fit=fit, killed=killed: fit(objective=Dies(killed)))
-            assert isinstance(error, lp.LambdaplugError)
-            assert f"1 of 2 workers were lost: {killed}" in str(error)
-            assert client.submit(os.getpid, workers=[left], pure=False).result(timeout=60)
-
-
 def kill_when_connecting():
     def set_network(*_, **__):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -739,24 +764,38 @@ def kill_when_connecting():
     lgb.Booster.set_network = set_network
 
 
-def test_workers_lost_while_they_connect_or_all_at_once_end_the_training():
-    with cluster_of(2) as client:
-        for number in (0, 1):
-            workers = both(client)
-            dX, dy, dq, *_ = DATA.spread(client)
-            fit = functools.partial(
-                lp.dask.train, client, PARAMETERS["lightgbm"], (dX, dy, dq), num_boost_round=2, host="lightgbm"
-            )
-            client.run(kill_when_connecting, workers=workers[number : number + 1])
-            error = within(60, lambda fit=fit: fit(lp.LambdaRank("map")))
-            assert f"1 of 2 workers were lost: {workers[number]}" in str(error)
-            assert client.submit(os.getpid, workers=[workers[1 - number]], pure=False).result(timeout=60)
-        dX, dy, dq, *_ = DATA.spread(client)
-        fit = functools.partial(lp.dask.train, client, PARAMETERS["lightgbm"], (dX, dy, dq), host="lightgbm")
-        again = within(60, lambda: fit("lambdarank", num_boost_round=1))
-        assert isinstance(again, dict), again
-        error = within(60, lambda: fit(Early(both(client), dies=True)))
-        assert "of 2 workers were lost" in str(error)  # the one or both, whichever was noticed
+@pytest.mark.parametrize(
+    ("host", "number", "connecting"),
+    [
+        ("xgboost", 0, False),
+        ("lightgbm", 0, False),
+        ("lightgbm", 1, False),
+        ("lightgbm", 0, True),
+        ("lightgbm", 1, True),
+    ],
+)
+def test_a_worker_that_is_killed_ends_the_training(mortal, host, number, connecting):
+    workers = both(mortal)
+    killed, left = workers[number], workers[1 - number]
+    dX, dy, dq, *_ = DATA.spread(mortal)
+    if connecting:
+        mortal.run(kill_when_connecting, workers=[killed])
+    objective = lp.LambdaRank("map") if connecting else Dies(killed)
+    error = within(
+        60, lambda: lp.dask.train(mortal, PARAMETERS[host], (dX, dy, dq), objective, num_boost_round=4, host=host)
+    )
+    assert isinstance(error, lp.LambdaplugError)
+    assert f"1 of 2 workers were lost: {killed}" in str(error)
+    assert mortal.submit(os.getpid, workers=[left], pure=False).result(timeout=60)
+
+
+def test_workers_that_are_all_lost_at_once_end_the_training(mortal):
+    dX, dy, dq, *_ = DATA.spread(mortal)
+    fit = functools.partial(lp.dask.train, mortal, PARAMETERS["lightgbm"], (dX, dy, dq), host="lightgbm")
+    again = within(60, lambda: fit("lambdarank", num_boost_round=1))
+    assert isinstance(again, dict), again
+    error = within(60, lambda: fit(Early(both(mortal), dies=True)))
+    assert "of 2 workers were lost" in str(error)  # the one or both, whichever was noticed
 
 
 def test_connections_are_known_by_the_address_of_a_machine():
@@ -813,39 +852,6 @@ def test_workers_and_partitions_without_rows_do_no_harm(client, spread, host):
     trained = within(120, lambda: train(num_boost_round=8))
     assert isinstance(trained, dict), trained
     assert splits(trained["booster"])[0] == splits(DATA.train(host, graded(DATA.clicks)))[0]
-
-
-def test_a_worker_that_compiles_first_is_waited_for(client):
-    data = DATA.spread(client)[:3]
-
-    def value(labels):
-        total = 0.0
-        for rank in range(len(labels)):
-            total += labels[rank] / (rank + 3.0)
-        return total
-
-    objective = Where(lp.custom("only_here", value))
-    first, second = both(client)
-    ready = client.submit(lambda: objective.gradients([0, 1], [0.0, 0.0], [2])[0].tolist(), workers=[first], pure=False)
-    assert ready.result(timeout=60)[0] > 0  # compiled there, not on the other
-    for host in HOSTS:
-        trained = within(
-            120, lambda host=host: lp.dask.train(client, PARAMETERS[host], data, objective=objective, host=host)
-        )
-        assert isinstance(trained, dict), trained
-        assert client.run(Where.been, host) == {first: True, second: True}
-
-
-class Where(lp.LambdaRank):
-    """Leaves a trace on every worker where it is called."""
-
-    def __call__(self, scores, data, *rest):
-        get_worker().__dict__.setdefault("been", set()).add(type(data).__module__.partition(".")[0])
-        return super().__call__(scores, data, *rest)
-
-    @staticmethod
-    def been(host, dask_worker):
-        return host in dask_worker.__dict__.pop("been", ())
 
 
 # --- callbacks -----------------------------------------------------------------------------------------------------
@@ -914,6 +920,19 @@ def test_workers_may_share_a_process():
             assert splits(trained["booster"])[0] == splits(DATA.train(host, lp.LambdaRank("map")))[0]
 
 
+def test_trainings_at_the_same_time_wait_for_each_other(client, spread):
+    dX, dy, dq, *_ = spread
+
+    def fit(host):
+        return lp.dask.train(client, PARAMETERS[host], (dX, dy, dq), lp.LambdaRank("map"), 2, host=host)["booster"]
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = within(120, lambda: list(pool.map(fit, HOSTS * 2)))
+    assert isinstance(found, list), found
+    for host, booster in zip(HOSTS * 2, found, strict=True):
+        assert splits(booster)[0] == splits(DATA.train(host, lp.LambdaRank("map"), 2))[0]
+
+
 def test_weights_are_read_one_way_on_all_workers(client, spread):
     dX, dy, dq, *_ = spread
     weight = DATA.weight.copy()
@@ -925,11 +944,10 @@ def test_weights_are_read_one_way_on_all_workers(client, spread):
     assert splits(spread_out.booster_)[0] == splits(alone.booster_)[0]
     # Weights of the training are not asked for of further evaluation sets.
     evals = {"eval_set": [(dX, dy), (dX + 0, dy)], "eval_qid": [dq, dq]}
-    lp.DaskLGBMRanker(client=client, **options).fit(dX, dy, qid=dq, sample_weight=dweight, **evals)
-    with pytest.raises(lp.LambdaplugError, match=r"eval_sample_weight: .* number 1 has none"):
-        lp.DaskLGBMRanker(client=client, **options).fit(
-            dX, dy, qid=dq, sample_weight=dweight, eval_sample_weight=[dweight, None], **evals
-        )
+    for weights in (None, [dweight, None]):
+        ranker = lp.DaskLGBMRanker(client=client, **options)
+        ranker.fit(dX, dy, qid=dq, sample_weight=dweight, eval_sample_weight=weights, **evals)
+        assert ranker.evals_result_["valid_0"] == ranker.evals_result_["valid_1"]
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -1162,3 +1180,14 @@ def test_sparse_matrices_of_any_kind_are_laid_out():
     for wrong in ("many", 1.5, np.nan):
         with pytest.raises(lp.LambdaplugError, match="npartitions: expected an integer >= 1"):
             lp.dask.partition_by_query(X, qid, qid, npartitions=wrong)
+
+
+def test_numbers_that_were_sent_are_aligned():
+    layout = importlib.import_module("lambdaplug.hosts.dask.layout")
+    sent = np.frombuffer(bytes(8 * 6 + 1), offset=1).reshape(3, 2)
+    assert not sent.flags.aligned
+    assert layout.aligned(sent).flags.aligned
+    frame = pd.DataFrame(sent, copy=False)
+    assert all(column.to_numpy().flags.aligned for _, column in layout.aligned(frame).items())
+    whole = np.zeros((3, 2))
+    assert layout.aligned(whole) is whole

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -150,6 +150,10 @@ class QueryColumn:
             changed["eval_qid"] = [own for _, own in found]
         return changed
 
+    def gathered(self, things: Sequence[Any]) -> Sequence[Any]:
+        """What ``score`` needs, in this process."""
+        return things
+
     def score(self, X: Any, y: Any, *, qid: Any = None, group: Any = None, sample_weight: Any = None) -> float:
         """How well the rows of X are ranked, by the measure trained for: the mean over queries, higher is better.
 
@@ -171,25 +175,18 @@ class QueryColumn:
         rows, ids = self.split(X, qid if group is None else None)
         if group is None:
             require_queries(ids)
-        queries = scored_queries(y, group_sizes(group, None if group is not None else ids, len(y)), sample_weight)
-        return score_of(self._trained_for(), queries, self.predict(rows))  # type: ignore[attr-defined]
-
-
-def scored_queries(labels: Any, sizes: Any, sample_weight: Any = None) -> Queries:
-    """What ``score`` is asked about, with one weight per query or equal ones within each."""
-    each = None
-    if sample_weight is not None:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-        each = weight if len(weight) == len(sizes) else one_a_query(weight, sizes)
-        if each is None:
-            raise LambdaplugError("sample_weight: expected one value per query, or equal values within each query.")
-    return Queries(labels, sizes, query_weight=each)
-
-
-def score_of(metric: Metric, queries: Queries, scores: Any) -> float:
-    """The last of its measures, weighted if the queries are."""
-    metric = metric if queries.query_weight is None else metric.weighted()
-    return float(metric.report(queries, scores, None, with_direction=False)[-1][1])
+        told = y, ids, group, sample_weight, self.predict(rows)  # type: ignore[attr-defined]
+        y, ids, group, sample_weight, scores = self.gathered(told)
+        sizes = group_sizes(group, None if group is not None else ids, len(y))
+        metric, each = self._trained_for(), None
+        if sample_weight is not None:
+            weight = np.asarray(sample_weight, dtype=np.float64)
+            each = weight if len(weight) == len(sizes) else one_a_query(weight, sizes)
+            if each is None:
+                raise LambdaplugError("sample_weight: expected one value per query, or equal values within each query.")
+            metric = metric.weighted()
+        queries = Queries(y, sizes, query_weight=each)
+        return float(metric.report(queries, scores, None, with_direction=False)[-1][1])
 
 
 def measure_of(objective: Any, builtin: dict[str, str]) -> Metric:

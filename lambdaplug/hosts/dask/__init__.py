@@ -6,6 +6,7 @@
 [1, 2, 2]
 """
 
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,6 @@ from ...errors import LambdaplugError
 from ...evaluation import Metric
 from ...objectives import Objective, as_objective
 from ...objectives.base import require_objective
-from .checks import Job
 from .layout import partition_by_query
 
 __all__ = ["partition_by_query", "train"]
@@ -72,26 +72,34 @@ def train(
             raise LambdaplugError(f"{word}: expected {instead}= here, which takes lambdaplug's.")
     for name in ("eval_metric", "metric"):
         if isinstance(parameters.get(name), Metric):
-            found = parameters.pop(name)
-            metric = found if metric is None else metric
+            own = parameters.pop(name)
+            metric = metric or own
     if metric is not None and not isinstance(metric, Metric):
         raise LambdaplugError(f"metric: expected lp.metric('ndcg@10'), got {metric!r}.")
     named = any(parameters.get(name) for name in ("eval_metric", "metric", "metrics", "metric_types"))
     if metric is None and evals and not named and objective is not None and objective.target is not None:
         metric = Metric([objective.target])
-    job = Job(client, parameters, data, objective, evals, metric, callbacks)
-    if host == "xgboost":
-        from . import xgboost
+    if host not in ("xgboost", "lightgbm"):
+        raise LambdaplugError(f"host: expected 'xgboost' or 'lightgbm', got {host!r}.")
+    sets = [_named(one, host) for one in (data, *(one for one, _ in evals))]
+    options |= {"objective": objective, "metric": metric, "callbacks": callbacks}
+    options["early_stopping_rounds"] = early_stopping_rounds
+    if num_boost_round is not None:
+        options["num_boost_round"] = num_boost_round
+    module, names = importlib.import_module(f".{host}", __name__), [name for _, name in evals]
+    result: dict[str, Any] = module.train_sets(client, parameters, sets, names, **options)
+    return result
 
-        options.setdefault("verbose_eval", False)
-        if num_boost_round is not None:
-            options["num_boost_round"] = num_boost_round
-        options["early_stopping_rounds"] = early_stopping_rounds
-        return xgboost.train(job, **options)
-    if host == "lightgbm":
-        from . import lightgbm
 
-        if num_boost_round is not None:
-            parameters["num_iterations"] = num_boost_round
-        return lightgbm.train(job, early_stopping_rounds, **options)
-    raise LambdaplugError(f"host: expected 'xgboost' or 'lightgbm', got {host!r}.")
+def _named(data: Any, host: str) -> Any:
+    """(dX, dy, dq) by name, or a DaskDMatrix as it is; all else is refused."""
+    if isinstance(data, (tuple, list)) and len(data) == 3:
+        return dict(zip(("X", "y", "qid"), data, strict=True))
+    if host == "xgboost" and hasattr(data, "worker_map"):
+        return data
+    before, after = ("", ", or a DaskDMatrix with qid") if host == "xgboost" else ("for LightGBM ", "")
+    count = f" of {len(data)}" if isinstance(data, (tuple, list)) else ""
+    raise LambdaplugError(
+        f"data: {before}expected (dX, dy, dq), as lp.dask.partition_by_query returns them{after}; got "
+        f"{type(data).__name__}{count}."
+    )

@@ -1,13 +1,13 @@
 """Data on Dask, examined by the workers that hold it before a training: what would train wrongly is refused."""
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from dask import delayed
 
 from ...errors import LambdaplugError
 from ...evaluation import Metric
@@ -16,56 +16,58 @@ from ...objectives import Objective, Preferences
 from ...objectives.base import MeasureObjective
 from ...queries import Column, Labels, group_sizes, vector
 from ...rows import one_a_query, sizes_of
-from ..recorder import Recorder
-from .layout import LAY_OUT, is_dask, like, parts_of, values_of, whole_rows, with_ids
+from .layout import LAY_OUT, ids_of, is_dask, parts_of, values_of
 
-
-class Job(NamedTuple):
-    """What ``lp.dask.train`` was asked for."""
-
-    client: Any
-    params: dict[str, Any]
-    data: Any
-    objective: Objective | None
-    evals: Sequence[tuple[Any, str]]
-    metric: Metric | None
-    callbacks: list[Any] | None
+__all__ = ["Examined", "check_partitions", "columns_of", "examine", "examine_partition"]
 
 
 class Partition(NamedTuple):
-    """One partition, as the worker that holds it sees it."""
+    """One partition, as a worker sees it."""
 
     rows: int
     columns: int
-    lengths: dict[str, int]  # of what has one value per row
-    wrong: dict[str, int]  # how many values no host can train with
+    troubles: list[str]  # with which no host can train; {} is where it is
     ids: npt.NDArray[Any]  # the query id of each run of rows; empty where sizes were given
     sizes: npt.NDArray[np.int64]
-    top: float  # the highest label
+    top: float  # the highest label; rows without one do not count
     uneven: bool  # weights differ within a query
 
 
 def examine_partition(X: Any, y: Any, qid: Any = None, group: Any = None, **others: Any) -> Partition:
-    labels = vector(values_of(y), "y")
-    lengths = {"y": len(labels), **{name: part.shape[0] for name, part in others.items()}}
-    wrong = {"y": int((~np.isfinite(labels)).sum())}
-    if qid is None:
-        ids, sizes = np.empty(0), group_sizes(values_of(group))
-        lengths["group"] = int(sizes.sum())
-    else:
-        values = with_ids(values_of(qid))
-        sizes = sizes_of(values)
-        ids = values[np.cumsum(sizes) - sizes]
-        lengths["qid"] = len(values)
+    rows, labels = X.shape[0], vector(values_of(y), "y")
     weight = vector(values_of(others.get("sample_weight", ())), "sample_weight").astype(np.float32)  # LightGBM's type
-    wrong["sample_weight"] = int((~(np.isfinite(weight) & (weight >= 0))).sum())
+    values = np.empty(0) if qid is None else ids_of(qid)
+    sizes = group_sizes(values_of(group)) if qid is None else sizes_of(values)
+    ids = values if qid is None else values[np.cumsum(sizes) - sizes]
+    lengths = {f"{name} has": part.shape[0] for name, part in {"y": labels, **others}.items()}
+    lengths["the sizes in group add up to" if qid is None else "qid has"] = int(sizes.sum())
+    wrong = {
+        "y: expected a finite label in every row": int((~np.isfinite(labels)).sum()),
+        "sample_weight: expected finite numbers >= 0": int((~(np.isfinite(weight) & (weight >= 0))).sum()),
+    }
+    troubles = [
+        f"{{}} of X has {rows} rows, and {what} {length}. All must be partitioned alike: rechunk or repartition them "
+        "together, or lay them out with lp.dask.partition_by_query(X, y, qid, ...)."
+        for what, length in lengths.items()
+        if length != rows
+    ] + [
+        f"{what}, and {{}} has {count} of its {rows} rows with something else (NaN, for example). Drop those rows, or give "
+        "them a value."
+        for what, count in wrong.items()
+        if count
+    ]
     uneven = len(weight) == sizes.sum() and len(weight) > 0 and one_a_query(weight, sizes) is None
-    return Partition(X.shape[0], X.shape[1], lengths, wrong, ids, sizes, _top(labels), uneven)
+    return Partition(rows, X.shape[1], troubles, ids, sizes, float(np.fmax.reduce(labels, initial=-np.inf)), uneven)
 
 
-def _top(labels: npt.NDArray[Any]) -> float:
-    """The highest label; rows without one do not count."""
-    return float(np.fmax.reduce(labels, initial=-np.inf))
+def _examine_joined(parts: list[dict[str, Any]]) -> tuple[Partition, list[int]]:
+    """Partitions in which queries go on from one to the next, as one; and the rows of each."""
+    rows = [part["X"].shape[0] for part in parts]
+    if len(parts) == 1:
+        return examine_partition(**parts[0]), rows
+    joined = {name: np.concatenate([values_of(part[name]) for part in parts]) for name in parts[0] if name != "X"}
+    X = np.broadcast_to(0.0, (sum(rows), parts[0]["X"].shape[1]))  # its shape is all that is looked at
+    return examine_partition(X, **joined), rows
 
 
 def check_partitions(partitions: Sequence[Partition], unit: str = "partition") -> None:
@@ -80,161 +82,116 @@ def check_partitions(partitions: Sequence[Partition], unit: str = "partition") -
         said = " and ".join(f"{width} in {unit} {number}" for width, number in list(widths.items())[:2])
         raise LambdaplugError(f"X: expected the same number of columns everywhere, got {said}.")
     for number, one in enumerate(partitions):
-        for name, length in one.lengths.items():
-            if length != one.rows:
-                what = f"the sizes in group add up to {length}" if name == "group" else f"{name} has {length}"
-                raise LambdaplugError(
-                    f"{unit} {number} of X has {one.rows} rows, and {what}. All must be partitioned alike: "
-                    "rechunk or repartition them together, or lay them out with lp.dask.partition_by_query(X, y, qid, ...)."
-                )
-        for name, count in one.wrong.items():
-            if count:
-                what = "finite numbers >= 0" if name == "sample_weight" else "a finite label in every row"
-                raise LambdaplugError(
-                    f"{name}: expected {what}, and {unit} {number} has {count} of its {one.rows} rows with something "
-                    "else (NaN, for example). Drop those rows, or give them a value."
-                )
-    _refuse_cuts(partitions, unit)
-
-
-def _refuse_cuts(partitions: Sequence[Partition], unit: str) -> None:
+        for trouble in one.troubles:
+            raise LambdaplugError(trouble.format(f"{unit} {number}"))
     filled = [one.ids for one in partitions if len(one.ids)]  # an empty one may be of another type, and change the ids
     ids = np.concatenate(filled) if filled else np.empty(0)
     different, which, counts = np.unique(ids, return_inverse=True, return_counts=True)
     cut = np.flatnonzero(counts > 1)
-    if not len(cut):
-        return
-    where = np.repeat(np.arange(len(partitions)), [len(one.ids) for one in partitions])
-    sizes = np.concatenate([one.sizes for one in partitions])
-    pieces = np.flatnonzero(which == cut[0])
-    said = " and ".join(f"{sizes[piece]} rows in {unit} {where[piece]}" for piece in pieces[:3])
-    first = different[cut[:1]].tolist()[0]
-    raise LambdaplugError(
-        f"the {unit}s hold {len(ids)} queries of {len(different)} different ids: {len(cut)} are cut, the first being "
-        f"query {first!r}, with {said}. Each worker would rank its piece alone. {LAY_OUT}"
-    )
+    if len(cut):
+        where = np.repeat(np.arange(len(partitions)), [len(one.ids) for one in partitions])
+        sizes = np.concatenate([one.sizes for one in partitions])
+        pieces = np.flatnonzero(which == cut[0])[:3]
+        said = " and ".join(f"{sizes[piece]} rows in {unit} {where[piece]}" for piece in pieces)
+        raise LambdaplugError(
+            f"the {unit}s hold {len(ids)} queries of {len(different)} different ids: {len(cut)} are cut, the first being "
+            f"query {different[cut[:1]].tolist()[0]!r}, with {said}. Each worker would rank its piece alone. {LAY_OUT}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Examined:
     """A data set that was examined and found right; its partitions without rows are left out."""
 
-    partitions: Sequence[Partition]  # a DaskDMatrix has one per worker
-    lengths: Sequence[int]  # the rows of every partition that was given
-    kept: Sequence[int]  # which of them are left
-    X: Any  # a Dask collection, or the DaskDMatrix
-    parts: dict[str, list[Any]] = field(default_factory=dict)  # X, y, qid or group, and all else, by name
-    held: Any = None  # on the workers as long as this is here
+    parts: list[dict[str, Any]]  # of each partition X, y, qid or group, and all else, by name: futures
+    workers: list[str]  # that have them
+    lengths: list[int]  # the rows of every partition that was given
+    partitions: list[Partition]
 
-    @property
-    def rows(self) -> list[int]:
-        """Of the partitions that are left."""
-        return [self.lengths[i] for i in self.kept]
-
-    def vectors(self, name: str) -> list[Any]:
-        """The partitions of what has one number per row."""
-        return [delayed(vector)(part, name) for part in self.parts[name]]
+    def of(self, every: list[Any]) -> list[Any]:
+        """Of what belongs to every partition that was given, what belongs to those that are left."""
+        return [one for one, rows in zip(every, self.lengths, strict=True) if rows]
 
 
-def examine(client: Any, X: Any, y: Any, qid: Any = None, group: Any = None, **others: Any) -> Examined:
-    """Have the workers examine a data set; refuse one that could not be trained on rightly."""
-    if qid is None and group is None:
+def examine(client: Any, given: Any) -> Examined:
+    """Have the workers examine a data set, given by name or as a DaskDMatrix; refuse what would not be trained on rightly."""
+    if isinstance(given, dict):
+        parts, unit = _parts(client, given), "partition"
+        groups = [[number] for number in range(len(parts))]
+    else:
+        (parts, groups), unit = _parts_of_matrix(client, given), "worker"
+    tasks = [client.submit(_examine_joined, [parts[i] for i in group], pure=False) for group in groups]
+    found: list[tuple[Partition, list[int]]] = client.gather(tasks)
+    partitions = [one for one, _ in found]
+    check_partitions(partitions, unit)
+    lengths = [0] * len(parts)
+    for group, (_, rows) in zip(groups, found, strict=True):
+        for number, count in zip(group, rows, strict=True):
+            lengths[number] = count
+    kept = [part for part, count in zip(parts, lengths, strict=True) if count]
+    holders = client.who_has([part["X"] for part in kept])
+    workers = [next(iter(holders[part["X"].key])) for part in kept]
+    return Examined(kept, workers, lengths, [one for one in partitions if one.rows])
+
+
+def _computed(client: Any, collections: dict[str, Any]) -> dict[str, list[Any]]:
+    """The partitions of each as futures, computed together: what they have in common is computed once."""
+    parts = {name: parts_of(one) for name, one in collections.items()}
+    futures = iter(client.compute([*itertools.chain(*parts.values())]))
+    return {name: list(itertools.islice(futures, len(some))) for name, some in parts.items()}
+
+
+def _parts(client: Any, given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The partitions of collections, by name, as futures."""
+    named = {name: one for name, one in given.items() if one is not None}
+    if "qid" in named and "group" in named:
+        raise LambdaplugError("qid and group: expected one, got both. Pass qid=, which cannot be misaligned unnoticed.")
+    if "qid" not in named and "group" not in named:
         raise LambdaplugError("no queries: a ranking objective needs to know which rows belong together. Pass qid=.")
-    if qid is not None and group is not None:
-        raise LambdaplugError(
-            "qid and group: expected one of them, got both. Pass qid=, which cannot be misaligned unnoticed."
-        )
-    named = {"X": whole_rows(X), "y": y, "qid": qid, "group": group, **others}
-    named = {name: one for name, one in named.items() if one is not None}
     for name, one in named.items():
         if not is_dask(one):
             raise LambdaplugError(f"{name}: expected a Dask collection, got {type(one).__name__}. {LAY_OUT}")
-    named = {name: client.persist(one) for name, one in named.items()}
-    parts = {name: parts_of(one) for name, one in named.items()}
-    count = len(parts["X"])
-    for name, some in parts.items():
+    futures = _computed(client, named)
+    count = len(futures["X"])
+    for name, some in futures.items():
         if len(some) != count:
             raise LambdaplugError(f"{name}: expected {count} partitions, as X has, got {len(some)}. {LAY_OUT}")
-    tasks = [delayed(examine_partition)(**{name: some[i] for name, some in parts.items()}) for i in range(count)]
-    partitions: list[Partition] = client.gather(client.compute(tasks))
-    check_partitions(partitions)
-    lengths = [one.rows for one in partitions]
-    kept = np.flatnonzero(lengths).tolist()
-    parts = {name: [some[i] for i in kept] for name, some in parts.items()}
-    X = named["X"] if len(kept) == count else like(named["X"], parts["X"], [lengths[i] for i in kept])
-    return Examined([partitions[i] for i in kept], lengths, kept, X, parts, named)
+    return [{name: some[i] for name, some in futures.items()} for i in range(count)]
 
 
-class Columns:
-    """The Dask columns that an objective and its metrics name, held on the workers, and which data set has which."""
-
-    def __init__(
-        self,
-        client: Any,
-        objective: Objective | None,
-        metrics: Sequence[Metric],
-        training: Examined,
-        evals: Sequence[Examined],
-    ) -> None:
-        _refuse_row_numbers(objective)
-        ours = _columns(() if objective is None else objective.sources)
-        theirs = _columns([source for metric in metrics for source in metric.sources])
-        self._held = {one.name: client.persist(one.collection) for one in (*ours, *theirs)}  # parts alone hold nothing
-        self._parts = {name: parts_of(held) for name, held in self._held.items()}
-        tasks = {name: [delayed(_length_and_top)(part) for part in parts] for name, parts in self._parts.items()}
-        found = {name: client.gather(client.compute(some)) for name, some in tasks.items()}
-        self._lengths = {name: [length for length, _ in some] for name, some in found.items()}
-        self._tops = {name: {top for length, top in some if length} for name, some in found.items()}
-        self._check_scales(objective, [training])
-        for metric in metrics:
-            self._check_scales(metric, evals)
-        self._wanted = {
-            one: [*(ours if one is training else ()), *(theirs if one in evals else ())] for one in (training, *evals)
-        }
-        self._require(ours, [training], "the training data")
-        self._require(theirs, evals, "any of the evaluation sets")
-
-    def of(self, data: Examined) -> dict[str, list[Any]]:
-        """The partitions of a data set's columns, by name."""
-        names = [one.name for one in self._wanted[data] if self._lengths[one.name] == list(data.lengths)]
-        return {name: [self._parts[name][i] for i in data.kept] for name in names}
-
-    def _require(self, sources: Sequence[Column], data: Sequence[Examined], words: str) -> None:
-        for one in sources:
-            if not any(one.name in self.of(each) for each in data):
-                raise LambdaplugError(
-                    f"{one.what}: a Dask column with partitions of {self._lengths[one.name]} rows does not fit {words}. "
-                    "Lay it out with the rows: dX, dy, dq, dclicks = lp.dask.partition_by_query(X, y, qid, clicks)."
-                )
-
-    def _check_scales(self, what: Objective | Metric | None, data: Sequence[Examined]) -> None:
-        """A measure scaled by the highest label must be told it, where a worker might not have a row of it."""
-        for (kind, source), each in itertools.product(_measures(what), data):
-            own = {one.top for one in each.partitions if one.rows}
-            tops = self._tops[source.name] if isinstance(source, Column) else own
-            told = getattr(kind, "max_label", 0) is not None or getattr(kind, "click", None) is not None
-            if not told and len(tops) > 1:
-                said = replace(kind, max_label=max(tops))  # type: ignore[call-arg]
-                raise LambdaplugError(
-                    f"{kind}: it is scaled by the highest label, and no worker sees all of them: some partitions go up to "
-                    f"{min(tops):g}, others to {max(tops):g}. Say which it is: {said}."
-                )
-
-
-def _refuse_row_numbers(objective: Objective | None) -> None:
-    if isinstance(objective, Preferences):
+def _parts_of_matrix(client: Any, matrix: Any) -> tuple[list[dict[str, Any]], list[list[int]]]:
+    """The partitions of a DaskDMatrix, by the names that they have here; and which of them each worker has."""
+    gone = sorted(set(matrix.worker_map) - set(client.ncores()))
+    if gone:  # no other worker would run what is sent to them
         raise LambdaplugError(
-            f"{objective!r}: its pairs are rows by number, and rows that are spread over workers have none. Train on one "
-            "machine; or turn what the pairs say into grades, as a Dask column: lp.LambdaRank('pairs', labels=column)."
+            f"the DaskDMatrix: some of its rows were on workers that are gone: {', '.join(gone[:3])}. Build it again."
         )
-    for part in () if objective is None else objective.parts:
-        _refuse_row_numbers(part)
-    if objective is not None:
-        objective.check_share()
+    placed = [(part, address) for address, some in matrix.worker_map.items() for part in some]
+    placed.sort(key=lambda one: matrix.partition_order[one[0].key])
+    names = client.submit(list, placed[0][0], pure=False).result()
+    if not {"label", "qid"} <= set(names):
+        raise LambdaplugError("the DaskDMatrix has no labels or no queries: DaskDMatrix(client, X, y, qid=ids).")
+    ours = {name: {"data": "X", "label": "y"}.get(name, name) for name in names}
+    parts = [
+        {ours[name]: client.submit(operator.itemgetter(name), part, workers=[there], pure=False) for name in names}
+        for part, there in placed
+    ]
+    return parts, [[number for number, (_, there) in enumerate(placed) if there == one] for one in matrix.worker_map]
 
 
-def _columns(sources: Sequence[Labels]) -> list[Column]:
-    for source in sources:
+# --- further columns -----------------------------------------------------------------------------------------------
+
+
+def columns_of(
+    client: Any, objective: Objective | None, metrics: Sequence[Metric], training: Examined, evals: Sequence[Examined]
+) -> dict[Examined, dict[str, list[Any]]]:
+    """The Dask columns that an objective and its metrics name: of each data set the futures of its own, by name."""
+    _refuse_row_numbers(objective)
+    asked = (
+        ([] if objective is None else list(objective.sources), [training], "the training data"),
+        ([source for metric in metrics for source in metric.sources], evals, "any of the evaluation sets"),
+    )
+    for source in itertools.chain(*(sources for sources, _, _ in asked)):
         if not isinstance(source, Column):
             raise LambdaplugError(
                 f"{source.what}: an array cannot follow the rows to the workers. Pass a Dask column with the partitions of "
@@ -242,51 +199,64 @@ def _columns(sources: Sequence[Labels]) -> list[Column]:
             )
         if source.collection is None:
             raise LambdaplugError(f"{source.what}: a Dask column does not survive a pickle. Build the objective again.")
-    return [source for source in sources if isinstance(source, Column)]
+    collections = {one.name: one.collection for sources, _, _ in asked for one in sources if isinstance(one, Column)}
+    futures = _computed(client, collections)
+    found = {name: client.gather(client.map(_length_and_top, some)) for name, some in futures.items()}
+    for what, sets in ((objective, [training]), *((metric, evals) for metric in metrics)):
+        for (kind, labels), data in itertools.product(_measures(what), sets):
+            own = [(one.rows, one.top) for one in data.partitions]
+            seen = found[labels.name] if isinstance(labels, Column) else own
+            _check_scale(kind, {top for length, top in seen if length})
+    columns: dict[Examined, dict[str, list[Any]]] = {data: {} for data in (training, *evals)}
+    for sources, sets, words in asked:
+        for source in sources:
+            name = source.digest.decode()
+            lengths = [length for length, _ in found[name]]
+            fitting = [data for data in sets if data.lengths == lengths]
+            if not fitting:
+                raise LambdaplugError(
+                    f"{source.what}: a Dask column with partitions of {lengths} rows does not fit {words}. Lay it out with "
+                    "the rows: dX, dy, dq, dclicks = lp.dask.partition_by_query(X, y, qid, clicks)."
+                )
+            for data in fitting:
+                columns[data][name] = data.of(futures[name])
+    return columns
 
 
 def _length_and_top(part: Any) -> tuple[int, float]:
     labels = values_of(part).astype(np.float64)
-    return len(labels), _top(labels)
+    return len(labels), float(np.fmax.reduce(labels, initial=-np.inf))
 
 
-def _measures(what: Objective | Metric | None) -> list[tuple[Measure, Labels | None]]:
+def _measures(what: Objective | Metric | None) -> Iterator[tuple[Measure, Labels | None]]:
     """Every measure inside, with its labels if they are not the data set's."""
     if isinstance(what, Metric):
-        return [(kind, part.labels) for part in what.parts for kind in part.kinds]
-    if isinstance(what, MeasureObjective):
-        return [(what.measure, what.labels)]
-    return [] if what is None else [one for part in what.parts for one in _measures(part)]
+        yield from ((kind, part.labels) for part in what.parts for kind in part.kinds)
+    elif isinstance(what, MeasureObjective):
+        yield what.measure, what.labels
+    elif what is not None:
+        yield from itertools.chain(*map(_measures, what.parts))
 
 
-def lost(client: Any, before: set[str]) -> LambdaplugError | None:
-    """What to say about workers that were there before."""
-    gone = sorted(before - set(client.ncores()))
-    if not gone:
-        return None
-    return LambdaplugError(
-        f"the training ended because {len(gone)} of {len(before)} workers were lost: {', '.join(gone[:3])}. Killed, out of "
-        "memory or cut off; their own logs say more. What is still there can be trained on again."
-    )
-
-
-def triple(data: Any, host: str = "", alternative: str = "") -> tuple[Any, Any, Any]:
-    """(dX, dy, dq), refusing all else; ``host`` and ``alternative`` are words for the error."""
-    if isinstance(data, (tuple, list)) and len(data) == 3:
-        return data[0], data[1], data[2]
-    count = f" of {len(data)}" if isinstance(data, (tuple, list)) else ""
-    raise LambdaplugError(
-        f"data: {host}expected (dX, dy, dq), as lp.dask.partition_by_query returns them{alternative}; got "
-        f"{type(data).__name__}{count}."
-    )
-
-
-def refuse_unfit(client: Any, callbacks: Sequence[Any] | None) -> None:
-    """Refuse a client and callbacks with which no training on workers is possible."""
-    if client.asynchronous:
-        raise LambdaplugError("an asynchronous client: training waits for its workers. Use distributed.Client().")
-    if any(isinstance(one, Recorder) for one in callbacks or ()):
+def _check_scale(kind: Measure, tops: set[float]) -> None:
+    """A measure scaled by the highest label must be told it, where a worker might not have a row of it."""
+    told = getattr(kind, "max_label", 0) is not None or getattr(kind, "click", None) is not None
+    if not told and len(tops) > 1:
+        said = replace(kind, max_label=max(tops))  # type: ignore[call-arg]
         raise LambdaplugError(
-            "callbacks: lp.analysis.record follows a training on one machine, and cannot be sent to workers. Leave it out; "
-            "lp.metric on evaluation sets reports every round here."
+            f"{kind}: it is scaled by the highest label, and no worker sees all of them: some partitions go up to "
+            f"{min(tops):g}, others to {max(tops):g}. Say which it is: {said}."
         )
+
+
+def _refuse_row_numbers(objective: Objective | None) -> None:
+    if objective is None:
+        return
+    if isinstance(objective, Preferences):
+        raise LambdaplugError(
+            f"{objective!r}: its pairs are rows by number, and rows that are spread over workers have none. Train on one "
+            "machine; or turn what the pairs say into grades, as a Dask column: lp.LambdaRank('pairs', labels=column)."
+        )
+    for part in objective.parts:
+        _refuse_row_numbers(part)
+    objective.check_share()

@@ -4,66 +4,51 @@ LightGBM's workers talk over connections of their own. When one of them stops, b
 from a connection that has ended, for ever: a thread busy in C++ that no exception reaches, and a worker lost to every later
 training. So the client tells them, and each takes its connections from under LightGBM, which notices that.
 
-The network is made here, through ``Booster.set_network``, and not when the ranker makes its Booster: so nothing that can
-fail lies between the last moment at which all workers are known to be well and a network that stands. A worker that is lost
-just then leaves the others waiting for its connection, and LightGBM has no way to call that off. So another process connects
-in its place, and the network that then stands is ended as any other.
+LightGBM has no public way to end it. Its ``time_out`` is one of connecting only, and aborts the process; a process of its own
+for each training could be killed, but takes a copy of the rows and seconds to start; restarted workers lose their rows.
+
+The network is made here, through ``Booster.set_network``, when all workers have their rows and a port: nothing that can fail
+lies between that and a network that stands. A worker that is lost just then leaves the others waiting for its connection,
+and LightGBM has no way to call that off. So they connect in its place, and the network that then stands is ended as any other.
 """
 
 import contextlib
 import os
 import socket
 import struct
-import threading
-import time
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
-import lightgbm as lgb
 import psutil
-from distributed import get_worker
 
-from .checks import lost
+from ...errors import LambdaplugError
 
-__all__ = ["Network", "joined", "watched"]
+if TYPE_CHECKING:
+    from .cluster import Member
 
-# Seconds. Workers that are well have connected after SOON; those that wait for others try to connect at growing
-# intervals, up to CONNECTING. One that is busy in Python sees that the training has ended when it needs the others: an
-# error is raised after BUSY, while it still runs.
-SOON, BUSY, CONNECTING = 2.0, 10.0, 300.0
+__all__ = ["abort", "connected"]
 
 RANK = struct.Struct("=i")  # what LightGBM says first over a connection: the lower rank connects to the higher
-
-
-class State(NamedTuple):
-    """A training that runs on a worker."""
-
-    machine: str  # host:port
-    machines: str  # all of the training's, by rank
-    connecting: bool  # LightGBM waits for others to connect
 
 
 class Network:
     """A training's connections on this worker."""
 
-    def __init__(self, machines: str, port: int) -> None:
-        self.worker = str(get_worker().address)
-        self.machine, self.machines, self.port = f"{urlparse(self.worker).hostname}:{port}", machines, port
-        self.connections: dict[int, int] = {}  # file number: inode
-        self.connecting = False
-        self.stand_ins: dict[str, socket.socket] = {}  # by the machine that is missing
-        self._booster = lgb.Booster.__new__(lgb.Booster)  # any will do, without a model: the network is this thread's
+    def __init__(self, rank: int, machines: Collection[str]) -> None:
+        import lightgbm as lgb  # the network is asked of by trainings of the other host, too
 
-    def check(self) -> None:
-        """Raise where the port cannot be used: LightGBM would say so when the others are waiting already."""
-        socket.create_server(("", self.port)).close()
+        self.rank, self.machines = rank, list(machines)  # host:port, by rank
+        self.connections: dict[int, int] = {}  # file number: inode
+        self.connecting = True
+        self.stand_ins: dict[int, socket.socket] = {}  # by the rank that is missing
+        self._booster = lgb.Booster.__new__(lgb.Booster)  # any will do, without a model: the network is this thread's
 
     def connect(self, time_out: int) -> None:
         """Make the network, for Boosters of this thread; returns when all connections stand."""
-        self.connecting = True
-        self._booster.set_network(self.machines, self.port, time_out, self.machines.count(",") + 1)
-        self.connections = connections_of(self.machines)
+        machines, port = ",".join(self.machines), _address(self.machines[self.rank])[1]
+        self._booster.set_network(machines, port, time_out, len(self.machines))
+        self.connections = connections_of(machines)
         self.connecting = False
 
     def close(self) -> None:
@@ -71,14 +56,15 @@ class Network:
         for one in self.stand_ins.values():
             one.close()
 
-    def replace(self, missing: Collection[str]) -> None:
-        """Connect as the machines of lower rank that are missing."""
-        machines = self.machines.split(",")
-        for rank, machine in enumerate(machines[: machines.index(self.machine)]):
-            if machine in missing and machine not in self.stand_ins:
-                with contextlib.suppress(OSError):  # LightGBM does not listen yet
-                    self.stand_ins[machine] = socket.create_connection(_address(self.machine), timeout=1)
-                    self.stand_ins[machine].sendall(RANK.pack(rank))
+    def replace(self, missing: Collection[int]) -> None:
+        """Be the members that are missing: connect as those of lower rank, listen as those of higher, if on this host."""
+        for rank in set(missing) - set(self.stand_ins):
+            with contextlib.suppress(OSError):  # LightGBM does not listen yet, or another process does already
+                if rank < self.rank:
+                    self.stand_ins[rank] = socket.create_connection(_address(self.machines[self.rank]), timeout=1)
+                    self.stand_ins[rank].sendall(RANK.pack(rank))
+                else:
+                    self.stand_ins[rank] = socket.create_server(_address(self.machines[rank]), backlog=128)
 
     def abort(self) -> None:
         """Take the connections from under the training, whose next use of them then is an error."""
@@ -86,7 +72,9 @@ class Network:
             for number, inode in self.connections.items():
                 with contextlib.suppress(OSError):
                     if os.fstat(number).st_ino == inode:
-                        _wake(number)
+                        # Whoever reads from it must look at it again. It may have been ended by the other end.
+                        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as one:
+                            one.shutdown(socket.SHUT_RDWR)
                         os.dup2(nothing.fileno(), number)
 
 
@@ -107,34 +95,40 @@ def _address(machine: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _wake(number: int) -> None:
-    """Have whoever reads from a connection look at it again."""
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as one:  # ended by the other end
-        one.shutdown(socket.SHUT_RDWR)
-
-
-# --- on the workers ------------------------------------------------------------------------------------------------
-
-_networks: dict[tuple[str, str], Network] = {}  # by training and worker: several workers may share a process
-_listeners: dict[tuple[str, str], socket.socket] = {}  # by training and machine: in the place of one that is missing
+_networks: dict[tuple[str, int], Network] = {}  # by training and rank: several workers may share a process
 
 
 @contextlib.contextmanager
-def joined(training: str, machines: str, port: int) -> Iterator[Network]:
-    """While this lasts, this worker takes part in a training among these machines (host:port,...), listening on a port."""
-    network = Network(machines, port)
-    _networks[training, network.worker] = network
+def connected(member: "Member", machines: str = "", port: int = 0, time_out: int = 120) -> Iterator[None]:
+    """While this lasts, the network of all members stands. ``machines`` (host:port,...) or ``port`` are where to listen."""
+    host = str(urlparse(member.address).hostname)
+    known = [_address(one) for one in machines.split(",") if one]
+    with _first_free([own for name, own in known if name == host] or [port], host) as reserved:
+        found = member.exchange(f"{host}:{reserved.getsockname()[1]}")
+    network = _networks[member.training, member.rank] = Network(member.rank, found)
     try:
-        yield network
+        network.connect(time_out)
+        yield
     finally:
-        del _networks[training, network.worker]
+        del _networks[member.training, member.rank]
         network.close()
 
 
-def abort(training: str, missing: Collection[str] = ()) -> list[State]:
-    """End a training in this process, as far as its networks stand; says where it still runs.
+def _first_free(ports: Collection[int], host: str) -> socket.socket:
+    """A socket that keeps one of the ports, without listening."""
+    for port in ports:
+        found = socket.socket()
+        with contextlib.suppress(OSError):
+            found.bind(("", port))
+            return found
+        found.close()
+    raise LambdaplugError(f"machines, local_listen_port: no port is free on {host} among {list(ports)}.")
 
-    ``missing`` are machines that will not connect to those that wait for them.
+
+def abort(training: str, missing: Collection[int] = ()) -> dict[int, bool]:
+    """End a training in this process, as far as its networks stand: the ranks that have one, and whether they still connect.
+
+    ``missing`` are the ranks that will not connect to them.
     """
     networks = [network for (name, _), network in list(_networks.items()) if name == training]
     for network in networks:
@@ -142,71 +136,4 @@ def abort(training: str, missing: Collection[str] = ()) -> list[State]:
             network.replace(missing)
         else:
             network.abort()
-    for key in [key for key in _listeners if key[0] == training and key[1] not in missing]:
-        _listeners.pop(key).close()
-    for machine in missing:
-        if (training, machine) not in _listeners:
-            with contextlib.suppress(OSError):  # of another host, or another process listens already
-                _listeners[training, machine] = socket.create_server(_address(machine), backlog=128)
-    return [State(network.machine, network.machines, network.connecting) for network in networks]
-
-
-# --- on the client -------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def watched(client: Any, hub: Any, training: str) -> Iterator[None]:
-    """A training with LightGBM inside, whose workers meet at a hub. If it fails, or one of them is lost, it ends on all."""
-    before, over = set(client.ncores()), threading.Event()
-    losses: list[Exception | None] = []
-
-    def watch() -> None:
-        while not over.wait(1.0):
-            with contextlib.suppress(Exception):
-                gone = before - set(client.ncores())
-                if gone and _concerned(hub, gone):
-                    losses.append(lost(client, before))
-                    _end(client, hub, training, f"workers were lost: {', '.join(sorted(gone))}")
-                    client.cancel([hub], force=True)  # and what needs it: it would wait for lost workers for ever
-                    return
-
-    watching = threading.Thread(target=watch, daemon=True)
-    watching.start()
-    try:
-        yield
-    except BaseException as failure:
-        over.set()
-        watching.join()
-        error = losses[0] if losses else lost(client, before)
-        _end(client, hub, training, f"the training stopped: {type(failure).__name__}: {failure}")
-        if error is not None and not isinstance(failure, KeyboardInterrupt):
-            raise error from failure
-        raise
-    finally:
-        over.set()
-
-
-def _concerned(hub: Any, gone: set[str]) -> bool:
-    """Whether any of these workers takes part; those that never met the others may."""
-    try:
-        members = hub.result(timeout=5).members().result(timeout=5)
-    except Exception:  # the hub was on one of them
-        return True
-    return not members or bool(gone & members)
-
-
-def _end(client: Any, hub: Any, training: str, reason: str) -> None:
-    with contextlib.suppress(Exception):  # the hub may be lost, too
-        hub.result(timeout=5).fail(reason).result(timeout=5)
-    began, missing = time.monotonic(), set[str]()
-    while True:
-        reports = client.run(abort, training, missing, on_error="ignore").values()
-        running: list[State] = [state for report in reports for state in report]
-        connecting, elapsed = any(state.connecting for state in running), time.monotonic() - began
-        if not running or elapsed > (CONNECTING if connecting else BUSY):
-            break
-        if connecting and elapsed > SOON:
-            missing = set(running[0].machines.split(",")) - {state.machine for state in running}
-        time.sleep(0.05)
-    if missing:
-        client.run(abort, training, on_error="ignore")  # and no longer listen in their place
+    return {network.rank: network.connecting for network in networks}
