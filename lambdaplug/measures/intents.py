@@ -314,7 +314,7 @@ class AlphaNDCG(_Cascaded):
     ----------
     intents : array
         One number per row, the intent that a document with a label > 0 serves (category, brand, meaning of the query); or
-        one column per intent, > 0 where the document serves it, whatever its label.
+        one column per intent, > 0 where the document serves it, whatever its label: a pair then costs O(intents), else O(1).
     alpha : float
         How much less a document is worth for each one above that serves the same intent: from 0 to less than 1.
     k : int or None, or one int per query
@@ -386,7 +386,7 @@ class ERRIA(_Cascaded):
     ----------
     intents : array
         One number per row, the intent to which the document's label belongs; or one column per intent with the
-        judgements for it, whatever the label.
+        judgements for it, whatever the label: a pair then costs O(intents), else O(1).
     k : int or None, or one int per query
         The last rank that counts; None: all ranks.
     max_label : float or None
