@@ -11,9 +11,9 @@ from ..errors import LambdaplugError
 from ..kernels import OF_1, OF_2, OF_3, SWEEP, PairDelta, inlinable, load
 from ..rows import levels
 from .base import Seen
+from .chains import cascade_value, chained
 from .discounted import Discounted
 from .gains import Array, Discount, Gain, discounts_by, exp2, gains_by, max_label_of
-from .intents import cascade_value, chained
 from .tables import OWN, Tabled, cut_only, query_of, tabled
 
 __all__ = ["Exposure", "Revenue"]
