@@ -23,6 +23,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
@@ -465,6 +466,42 @@ def measures(size):
     return [ratio(f"{name} / ndcg", time, ndcg, goals[name]) for name, time in best.items()]
 
 
+def goals(size):
+    """measures with columns / NDCG, and Pareto of two / the two one after the other; one thread"""
+    X, labels, *others = one_feature(size["queries"], size["documents"])
+    rng, rows = np.random.default_rng(1), len(labels)
+    price, brand, marks = rng.lognormal(size=rows), rng.integers(6, size=rows), rng.integers(4, size=rows)
+    topics = rng.integers(4, size=(rows, 4)) * (rng.random((rows, 4)) < 0.3)
+    warnings.filterwarnings("ignore", "Pareto.*changes with the iteration", lp.LambdaplugWarning)  # as it should
+    results = []
+    for k, cut in ((None, "whole list"), (10, "k=10")):
+        ndcg, second = lp.LambdaRank(lp.NDCG(k=k)), lp.LambdaRank(lp.NDCG(k=k), labels=marks)
+        columns = {
+            "Revenue": (lp.Revenue(price=price, k=k), 3),
+            "Revenue, cascade": (lp.Revenue(price=price, k=k, cascade=True), 3),
+            "Exposure": (lp.Exposure(group=brand, k=k), 3),
+            "AlphaNDCG, one intent per document": (lp.AlphaNDCG(intents=brand, k=k), 3),
+            "ERRIA, one intent per document": (lp.ERRIA(intents=brand, k=k), 3),
+            "AlphaNDCG, four columns of intents": (lp.AlphaNDCG(intents=topics, k=k), None),  # O(intents) per pair
+            "NDCG, a cut-off per query": (lp.NDCG(k=np.full(size["queries"], k or size["documents"])), None),
+        }
+        together = {
+            "Pareto": lp.Pareto([ndcg, second]),
+            "Pareto, normalize='std'": lp.Pareto([ndcg, second], normalize="std"),
+            "Pareto, chebyshev": lp.Pareto([ndcg, second], "chebyshev"),
+            "Pareto, sample": lp.Pareto([ndcg, second], "sample"),
+        }
+        runs = {"first": ndcg, "second": second, **together}
+        runs |= {name: lp.LambdaRank(measure) for name, (measure, _) in columns.items()}
+        best = race({name: calls(one, X, labels, *others) for name, one in runs.items()}, 2 * size["repeats"], cut)
+        results += [
+            ratio(f"{name} / NDCG, {cut}", best[name], best["first"], goal) for name, (_, goal) in columns.items()
+        ]
+        both = best["first"] + best["second"]
+        results += [ratio(f"{name} / its two parts, NDCG, {cut}", best[name], both, 1.3) for name in together]
+    return results
+
+
 def tools(size):
     """files and evaluation / scikit-learn's and ir_measures, local optimality, all cores"""
     queries, documents = size["tools"]
@@ -530,7 +567,9 @@ def tools(size):
 
 
 OPTIONAL = {"busy": busy}
-SECTIONS = {section.__name__: section for section in (objective, training, growth, memory, start, measures, tools)}
+SECTIONS = {
+    section.__name__: section for section in (objective, training, growth, memory, start, measures, goals, tools)
+}
 
 
 # --- around them --------------------------------------------------------------------------------------------------

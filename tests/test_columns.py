@@ -9,7 +9,9 @@ import pytest
 import xgboost as xgb
 
 import lambdaplug as lp
-from lambdaplug.measures import swap_deltas
+from lambdaplug.kernels import norm_kernel, swap_kernel, value_kernel
+from lambdaplug.kernels.cache import KernelCache
+from lambdaplug.measures import as_measure, swap_deltas
 from lambdaplug.queries import Queries
 
 RNG = np.random.default_rng(0)
@@ -250,6 +252,47 @@ def test_gradients_push_up_what_belongs_above_by_the_fast_and_the_exact_loop(mea
         np.testing.assert_allclose(
             found, expected, rtol=1e-4 if not exact else 1e-9, atol=1e-6 * np.abs(expected).max()
         )
+
+
+LONG = np.array([700, 2, 0, 3, 4, 5, 45, 1])  # longer than a block of columns, and shorter than a group of rows
+
+
+@pytest.mark.parametrize("k", [None, 3, 530])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_packed_loops_are_the_exact_one_in_lists_of_any_length(k, weighted):
+    rng, rows = np.random.default_rng(2), int(LONG.sum())
+    labels, scores, topics = rng.integers(0, 4, rows), rng.normal(size=rows), rng.integers(0, 3, (rows, 3))
+    brand, judged = rng.integers(0, 5, rows), np.where(rng.random(rows) < 0.1, np.nan, labels)
+    data = Queries(labels, LONG, document_weight=rng.random(rows) if weighted else None)
+    for measure in (
+        lp.Revenue(price=rng.normal(1.0, 2.0, rows), k=k, cascade=True, max_label=4),
+        lp.Exposure(group=brand, k=k),
+        lp.AlphaNDCG(intents=brand, k=k),
+        lp.AlphaNDCG(intents=topics, k=k),
+        lp.ERRIA(intents=brand, k=k, max_label=4),
+    ):
+        objective = lp.LambdaRank(measure, labels=judged, normalize="log")
+        fast, exact = (objective.differentiate(data, scores, dtype=np.float64, exact=one) for one in (False, True))
+        near = exact[1] + 1e-9 * exact[1].max()
+        assert np.all(np.abs(fast[1] - exact[1]) < 1e-4 * near)
+        assert np.all(np.abs(fast[0] - exact[0]) < 1e-3 * near)
+
+
+def test_equal_documents_are_in_no_pair():
+    same = {"labels": np.full(40, 2), "scores": RNG.normal(size=40), "group": [40]}
+    for measure in (
+        lp.AlphaNDCG(intents=np.ones(40)),
+        lp.ERRIA(intents=np.ones((40, 2)), max_label=3),
+        lp.Revenue(price=np.full(40, 0.3), cascade=True, max_label=3),
+    ):
+        gradient, _ = lp.LambdaRank(measure, normalize="std").gradients(**same)
+        assert not gradient.any()  # no rounding that normalisation could blow up
+
+
+def test_kernels_of_a_cut_off_per_query_are_kept_on_disk():
+    measure = as_measure(lp.NDCG(k=[3, 5]))
+    for kernel in (value_kernel(measure.value), norm_kernel(measure.norm), swap_kernel(measure.swap_rows())):
+        assert isinstance(kernel._cache, KernelCache)
 
 
 def test_the_four_forms_of_a_custom_measure_have_one_gradient():

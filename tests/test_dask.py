@@ -358,7 +358,7 @@ def test_a_worker_that_compiles_first_is_waited_for(client, spread):
     dX, dy, dq, dclicks, _ = spread
     first, second = both(client)
     there = Where(mine(np.array([0.0, 1.0])))
-    ready = client.submit(lambda: there.gradients([0.0, 0.0], [0, 1], [2])[0].tolist(), workers=[first], pure=False)
+    ready = client.submit(lambda: there.gradients([0, 1], [0.0, 0.0], [2])[0].tolist(), workers=[first], pure=False)
     assert ready.result(timeout=60)[0] > 0  # compiled there, not on the other
     for host in HOSTS:
         fit = functools.partial(

@@ -308,6 +308,26 @@ def test_a_pareto_is_the_weighted_sum_of_its_parts(normalize):
         np.testing.assert_allclose(sums, sum(w * one[k] for w, one in zip(weights, found, strict=True)), rtol=1e-5)
 
 
+@pytest.mark.parametrize("method", ["mgda", "chebyshev"])
+def test_a_query_that_is_split_among_threads_has_the_gradient_of_its_parts(method):
+    rows = 6000
+    labels, prices, scores = RNG.integers(0, 5, rows), RNG.integers(0, 3, rows), RNG.normal(size=rows)
+    parts = [lp.LambdaRank("ndcg"), lp.LambdaRank("ndcg@10", labels=prices)]
+    data = {"labels": labels, "scores": scores, "group": [rows]}
+    objective = lp.Pareto(parts, method)
+    weights, gradient = objective.weights(**data), objective.gradients(**data)[0]
+    alone = [part.gradients(**data)[0].astype(float) for part in parts]
+    np.testing.assert_allclose(gradient, np.dot(weights, alone), rtol=1e-6, atol=1e-9)
+    if method == "chebyshev":
+        found = [
+            lp.evaluate("ndcg", labels, scores, [rows])["ndcg"],
+            lp.evaluate("ndcg@10", prices, scores, [rows])["ndcg@10"],
+        ]
+        wanted = np.exp((1.0 - np.array(found) - max(1.0 - np.array(found))) * 0.5 / 0.01)
+        norms = np.linalg.norm(alone, axis=1)
+        np.testing.assert_allclose(weights, wanted / norms / np.sum(wanted / norms), rtol=1e-6, atol=1e-9)
+
+
 def a_front(values, queries=2):
     per_query = np.repeat(np.asarray(values, dtype=float)[..., None], queries, axis=2)
     count = len(per_query)

@@ -26,8 +26,6 @@ __all__ = [
     "host_errors",
     "measure_of",
     "require_queries",
-    "score_of",
-    "scored_queries",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])

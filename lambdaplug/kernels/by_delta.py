@@ -55,11 +55,13 @@ from .rows import (
 )
 from .weighing import Pair, Weighed, log_scale, nearness, weigh
 
-__all__ = ["PairDelta", "by_delta_kernel", "delta_kernel", "frozen_view"]
+__all__ = ["FOUR_SIZES", "OF_1", "OF_2", "OF_3", "SWEEP", "PairDelta", "by_delta_kernel", "delta_kernel", "frozen_view"]
 
 SIZES = COLUMN_BLOCK + 2 * PADDING  # what the pairs of a row with a block weigh, and padding; whole cache lines
 FOUR_SIZES = 4 * SIZES
 OF_1, OF_2, OF_3 = np.uint64(SIZES), np.uint64(2 * SIZES), np.uint64(3 * SIZES)  # where those of the other rows begin
+SWEEP = 2 * PADDING  # float32 of a 512-bit register
+SWEPT = np.uint64(SWEEP - 1)
 # A rank so masked is not negative, and LLVM sees it: no choice whether to count from the end.
 NATURAL = np.uint64(0x7FFFFFFF)
 
@@ -70,6 +72,12 @@ class PairDelta(NamedTuple):
     ``begin(ranked, frozen, upper, lower, scale)`` is called once per query and returns whatever ``delta`` wants to know;
     ``delta(ranked, frozen, state, i, j)`` once per pair. Both get the gains in rank order twice: as a scratch array,
     and as one that cannot be written to; ``tabled``: the second with the measure's table, as a tuple of two.
+
+    ``sweep(state, i, first, count, sizes)``, if there is one, is ``delta`` of four ranks from i on with ``count`` ranks from
+    ``first`` on, into ``sizes`` (OF_1, OF_2, OF_3: where those of the second to fourth begin): a loop of its own, which
+    becomes packed instructions. It is called with i = 0, 4, ..., and each time for all ranks from i on; of a rank with
+    itself or one above it, it may say anything. ``count`` is a multiple of SWEEP, so that ranks may lie beyond the list: what
+    the state has of them must be there to be read.
     """
 
     begin: Callable[..., Any]
@@ -78,17 +86,12 @@ class PairDelta(NamedTuple):
     whole: bool = False  # there is no cut
     signed: bool = False  # value after - value before, which says which document belongs above; not their grades
     tabled: bool = False
-    packed: bool = False  # delta takes unsigned ranks as well, and its loop becomes packed instructions
+    sweep: Callable[..., None] | None = None
 
 
 @inlinable
 def natural(rank: Any) -> Any:
     return np.int64(rank & NATURAL)
-
-
-@inlinable
-def unsigned(rank: Any) -> Any:
-    return rank
 
 
 @inlinable
@@ -105,6 +108,10 @@ def frozen_and_table(frozen: Any, low: int, n: int) -> Any:
 def frozen_view(pair: PairDelta) -> Callable[..., Any]:
     """What of the argument ``frozen`` of a kernel its pair's functions get, as a function of it and the query's place."""
     return frozen_and_table if pair.tabled else frozen_gains
+
+
+def no_sweep(state: Any, i: Any, first: Any, count: Any, sizes: Any) -> None:
+    """For a delta without one."""
 
 
 @reducible
@@ -134,14 +141,15 @@ def by_delta_kernel(
     """``kernel(pull, norm, lists, tables, frozen, sums)``: all pairs of BY_RANK queries, forces in float32.
 
     Four rows at a time: of a whole list, each with the documents above it, so that every loop begins where the list does;
-    otherwise the rows above the cut, each with the documents below it. ``shifted``: the cost has a parameter; ``plain``:
+    otherwise, and in a sweep, the rows above the cut, each with the documents below it. ``shifted``: the cost has a parameter; ``plain``:
     without weights, tiers, distances, choices and a floor; ``long``: a list may be longer than a block of columns. ``frozen`` is
     the table ``rows`` once more, not writeable. Returns the first query with a result that is not finite, or -1.
     """
     begin = inlinable(pair.begin)
     delta = inlinable(pair.delta)
-    costly, whole, signed = pair.costly, pair.whole, pair.signed
-    tabled, rank_of = pair.tabled, unsigned if pair.packed else natural
+    costly, signed, tabled, swept = pair.costly, pair.signed, pair.tabled, pair.sweep is not None
+    whole = pair.whole and not swept
+    sweep = reducible(pair.sweep or no_sweep)
     cost32 = inlinable(cost)
 
     def kernel(pull: Any, norm: Any, lists: Any, tables: Any, frozen: Any, sums: Any) -> int:
@@ -207,48 +215,54 @@ def by_delta_kernel(
                         stop = min(column + COLUMN_BLOCK, edge)
                         origin, length = np.uint64(column), np.uint64(stop - column)
                         since, until = (column, min(stop, row)) if whole else (max(column, beyond), stop)
-                        if column <= row < stop:  # each of the four and itself, and what fills the last register
-                            for u in range(PADDING):
-                                to = np.uint64(row - column + u)
-                                sizes[to] = zero
-                                sizes[OF_1 + to] = zero
-                                sizes[OF_2 + to] = zero
-                                sizes[OF_3 + to] = zero
-                        for u in range(np.uint64(since - column), np.uint64(until - column if known > 0 else 0)):
-                            j = rank_of(origin + u)
-                            change_0 = change_1 = change_2 = change_3 = 0.0
-                            if not costly or grade_0 > grade[j] or grade_0 < grade[j]:
-                                change_0 = delta(ranked, still, state, j if whole else row, row if whole else j)
-                            if not costly or grade_1 > grade[j] or grade_1 < grade[j]:
-                                change_1 = delta(ranked, still, state, j if whole else row_1, row_1 if whole else j)
-                            if not costly or grade_2 > grade[j] or grade_2 < grade[j]:
-                                change_2 = delta(ranked, still, state, j if whole else row_2, row_2 if whole else j)
-                            if not costly or grade_3 > grade[j] or grade_3 < grade[j]:
-                                change_3 = delta(ranked, still, state, j if whole else row_3, row_3 if whole else j)
-                            sizes[u] = kept(signed, change_0)
-                            sizes[OF_1 + u] = kept(signed, change_1)
-                            sizes[OF_2 + u] = kept(signed, change_2)
-                            sizes[OF_3 + u] = kept(signed, change_3)
-                        if column <= row < stop:  # the four among themselves; as a loop, a tenth of the whole time
-                            own, inside = np.uint64(row - column), beyond - row
-                            if inside > 1 and known > 0:
-                                size_01 = kept(signed, delta(ranked, still, state, row, row + 1))
-                                sizes[OF_1 + own if whole else own + ONE] = size_01
-                            if inside > 2 and known > 0:
-                                size_02 = kept(signed, delta(ranked, still, state, row, row + 2))
-                                sizes[OF_2 + own if whole else own + TWO] = size_02
-                            if inside > 2 and known > 1:
-                                size_12 = kept(signed, delta(ranked, still, state, row + 1, row + 2))
-                                sizes[OF_2 + own + ONE if whole else OF_1 + own + TWO] = size_12
-                            if inside > 3 and known > 0:
-                                size_03 = kept(signed, delta(ranked, still, state, row, row + 3))
-                                sizes[OF_3 + own if whole else own + THREE] = size_03
-                            if inside > 3 and known > 1:
-                                size_13 = kept(signed, delta(ranked, still, state, row + 1, row + 3))
-                                sizes[OF_3 + own + ONE if whole else OF_1 + own + THREE] = size_13
-                            if inside > 3 and known > 2:
-                                size_23 = kept(signed, delta(ranked, still, state, row + 2, row + 3))
-                                sizes[OF_3 + own + TWO if whole else OF_2 + own + THREE] = size_23
+                        if swept:
+                            sweep(state, at, origin, (length + SWEPT) & ~SWEPT, sizes)
+                            if column == row:  # a row and those before it
+                                sizes[OF_1] = sizes[OF_2] = sizes[OF_3] = zero
+                                sizes[OF_2 + ONE] = sizes[OF_3 + ONE] = sizes[OF_3 + TWO] = zero
+                        else:
+                            if column <= row < stop:  # each of the four and itself, and what fills the last register
+                                for u in range(PADDING):
+                                    to = np.uint64(row - column + u)
+                                    sizes[to] = zero
+                                    sizes[OF_1 + to] = zero
+                                    sizes[OF_2 + to] = zero
+                                    sizes[OF_3 + to] = zero
+                            for u in range(np.uint64(since - column), np.uint64(until - column if known > 0 else 0)):
+                                j = natural(origin + u)
+                                change_0 = change_1 = change_2 = change_3 = 0.0
+                                if not costly or grade_0 > grade[j] or grade_0 < grade[j]:
+                                    change_0 = delta(ranked, still, state, j if whole else row, row if whole else j)
+                                if not costly or grade_1 > grade[j] or grade_1 < grade[j]:
+                                    change_1 = delta(ranked, still, state, j if whole else row_1, row_1 if whole else j)
+                                if not costly or grade_2 > grade[j] or grade_2 < grade[j]:
+                                    change_2 = delta(ranked, still, state, j if whole else row_2, row_2 if whole else j)
+                                if not costly or grade_3 > grade[j] or grade_3 < grade[j]:
+                                    change_3 = delta(ranked, still, state, j if whole else row_3, row_3 if whole else j)
+                                sizes[u] = kept(signed, change_0)
+                                sizes[OF_1 + u] = kept(signed, change_1)
+                                sizes[OF_2 + u] = kept(signed, change_2)
+                                sizes[OF_3 + u] = kept(signed, change_3)
+                            if column <= row < stop:  # the four among themselves; as a loop, a tenth of the whole time
+                                own, inside = np.uint64(row - column), beyond - row
+                                if inside > 1 and known > 0:
+                                    size_01 = kept(signed, delta(ranked, still, state, row, row + 1))
+                                    sizes[OF_1 + own if whole else own + ONE] = size_01
+                                if inside > 2 and known > 0:
+                                    size_02 = kept(signed, delta(ranked, still, state, row, row + 2))
+                                    sizes[OF_2 + own if whole else own + TWO] = size_02
+                                if inside > 2 and known > 1:
+                                    size_12 = kept(signed, delta(ranked, still, state, row + 1, row + 2))
+                                    sizes[OF_2 + own + ONE if whole else OF_1 + own + TWO] = size_12
+                                if inside > 3 and known > 0:
+                                    size_03 = kept(signed, delta(ranked, still, state, row, row + 3))
+                                    sizes[OF_3 + own if whole else own + THREE] = size_03
+                                if inside > 3 and known > 1:
+                                    size_13 = kept(signed, delta(ranked, still, state, row + 1, row + 3))
+                                    sizes[OF_3 + own + ONE if whole else OF_1 + own + THREE] = size_13
+                                if inside > 3 and known > 2:
+                                    size_23 = kept(signed, delta(ranked, still, state, row + 2, row + 3))
+                                    sizes[OF_3 + own + TWO if whole else OF_2 + own + THREE] = size_23
                         if not whole:
                             for x in range(max(0, known), beyond - row):  # below the cut
                                 for u in range(length):

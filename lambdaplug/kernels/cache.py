@@ -39,6 +39,7 @@ PACKAGE = Path(__file__).parent.parent
 MAGIC = b"lambdaplug kernel 1\n"
 CHECKSUM = hashlib.sha256
 STATES_KEPT = 4  # of the package's sources, beside the present one
+LASTING = "lasting"  # the mark of a closure over nothing but this package's functions
 # Settings of Numba that change the code it generates.
 SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "ENABLE_AVX", "DEBUGINFO_DEFAULT")
 
@@ -85,10 +86,11 @@ def _closure(function: Callable[..., Any]) -> str | None:
 
 
 def _text(thing: Any) -> str:
-    if inspect.isfunction(thing) and thing.__closure__ is None:
+    if inspect.isfunction(thing) and (thing.__closure__ is None or thing.__dict__.get(LASTING)):
         module = __name__.partition(".")[0]
         if thing.__module__.partition(".")[0] == module:
-            return f"{thing.__module__}.{thing.__qualname__}"
+            inside = tuple(cell.cell_contents for cell in thing.__closure__ or ())
+            return f"{thing.__module__}.{thing.__qualname__}{_text(inside) if inside else ''}"
     elif isinstance(thing, tuple):
         return f"{type(thing).__qualname__}({', '.join(map(_text, thing))})"
     elif thing is None or isinstance(thing, (bool, int, float, str, np.generic)):

@@ -20,7 +20,7 @@ from numba.extending import intrinsic, register_jitable
 from numba.np.arrayobj import populate_array
 
 from ..errors import LambdaplugError
-from .cache import add_cache
+from .cache import LASTING, add_cache
 
 __all__ = [
     "LANES",
@@ -34,6 +34,7 @@ __all__ = [
     "foreign",
     "inlinable",
     "keep",
+    "lasting",
     "line",
     "lines",
     "load",
@@ -62,9 +63,15 @@ def inlinable(function: F) -> F:
     Formulas stay strict inside a kernel whose sums may be reordered: without a word, they would inherit its fastmath.
     One with a function of the user's inside comes back compiled: Numba never forgets a function that was registered.
     """
-    if _closes(function):
+    if _closes(function) and not function.__dict__.get(LASTING):
         return cast(F, njit(fastmath=False, **_INNER)(function))
     register_jitable(fastmath=False)(function)
+    return function
+
+
+def lasting(function: F) -> F:
+    """For a closure over functions of this package alone, made once and kept: kernels with it inside are kept on disk."""
+    function.__dict__[LASTING] = True
     return function
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, line, load
+from .compiling import REDUCE, compile_kernel, inlinable, line, load
 
-__all__ = ["finish_kernel", "shape_kernel"]
+__all__ = ["blend_kernel", "finish_kernel", "gram_kernel", "shape_kernel"]
 
 # Boosters square sums of gradients and divide them by sums of hessians in float32: beyond this, to infinite leaves.
 LARGEST = 1e18
+BLOCK = 1024  # rows that stay near the processor
+FOUR = 4
 
 
 @functools.cache
@@ -24,24 +26,93 @@ def shape_kernel() -> Callable[..., None]:
 
     def kernel(gradient: Any, hessian: Any, std: bool, unit: bool, offsets: Any, first: int, last: int) -> None:
         base = offsets[first]
-        for query in range(first, last):
-            start = offsets[query] - base
-            stop = offsets[query + 1] - base
-            factor = 1.0
-            if std and stop > start:
-                mean = 0.0
-                for row in range(start, stop):
-                    mean += gradient[row]
-                mean /= stop - start
-                variance = 0.0
-                for row in range(start, stop):
-                    variance += (gradient[row] - mean) ** 2
-                deviation = np.sqrt(variance / (stop - start))
-                if deviation > 0.0:
-                    factor = 1.0 / deviation
-            for row in range(start, stop):
-                gradient[row] *= factor
-                hessian[row] = 1.0 if unit else hessian[row] * factor
+        factor = np.ones(FOUR)
+        for query in range(first, last, FOUR):
+            if std:
+                deviations(gradient, offsets, query, min(query + FOUR, last), base, factor)
+            for own in range(query, min(query + FOUR, last)):
+                for row in range(offsets[own] - base, offsets[own + 1] - base):
+                    gradient[row] *= factor[own - query]
+                    hessian[row] = 1.0 if unit else hessian[row] * factor[own - query]
+
+    return compile_kernel(kernel)
+
+
+@inlinable
+def deviations(gradient: Any, offsets: Any, first: int, last: int, base: int, factor: Any) -> None:
+    """1 / the standard deviation of up to four queries' gradients; 1 where that is 0.
+
+    Each sum has to wait for its last addition, and four of them at once wait no longer than one.
+    """
+    start, length, shortest = np.zeros(FOUR, np.int64), np.zeros(FOUR, np.int64), 0
+    for x in range(last - first):
+        start[x] = offsets[first + x] - base
+        length[x] = offsets[first + x + 1] - offsets[first + x]
+        shortest = length[x] if x == 0 else min(shortest, length[x])
+    mean, spread = np.zeros(FOUR), np.zeros(FOUR)
+    a, b, c, d = start[0], start[1], start[2], start[3]
+    for squared in range(2):
+        sum_0 = sum_1 = sum_2 = sum_3 = 0.0
+        mean_0, mean_1, mean_2, mean_3 = mean[0], mean[1], mean[2], mean[3]
+        for r in range(shortest):
+            if squared == 0:
+                sum_0 += gradient[a + r]
+                sum_1 += gradient[b + r]
+                sum_2 += gradient[c + r]
+                sum_3 += gradient[d + r]
+            else:
+                sum_0 += (gradient[a + r] - mean_0) ** 2
+                sum_1 += (gradient[b + r] - mean_1) ** 2
+                sum_2 += (gradient[c + r] - mean_2) ** 2
+                sum_3 += (gradient[d + r] - mean_3) ** 2
+        spread[0], spread[1], spread[2], spread[3] = sum_0, sum_1, sum_2, sum_3
+        for x in range(last - first):
+            for r in range(start[x] + shortest, start[x] + length[x]):
+                spread[x] += gradient[r] if squared == 0 else (gradient[r] - mean[x]) ** 2
+            if length[x] > 0:
+                spread[x] /= length[x]
+        if squared == 0:
+            mean[:] = spread
+    for x in range(last - first):
+        factor[x] = 1.0 / np.sqrt(spread[x]) if spread[x] > 0.0 else 1.0
+
+
+@functools.cache
+def gram_kernel() -> Callable[..., None]:
+    """``kernel(parts, mixed, out)``: adds the inner products of vectors to ``out``; if not ``mixed``, their squares alone."""
+
+    def kernel(parts: Any, mixed: bool, out: Any) -> None:
+        for low in range(0, len(parts[0]), BLOCK):
+            for i in range(len(parts)):
+                for j in range(i, len(parts) if mixed else i + 1):
+                    one, other = parts[i], parts[j]
+                    total = 0.0
+                    for row in range(low, min(low + BLOCK, len(one))):
+                        total += np.float64(one[row]) * np.float64(other[row])
+                    out[i, j] += total
+                    if i != j:
+                        out[j, i] += total
+
+    return compile_kernel(kernel, fastmath=REDUCE)
+
+
+@functools.cache
+def blend_kernel() -> Callable[..., None]:
+    """``kernel(weights, parts)``: the weighted sum of vectors, in float64, in place of the first."""
+
+    def kernel(weights: Any, parts: Any) -> None:
+        total = np.empty(BLOCK)
+        to = parts[0]
+        for low in range(0, len(to), BLOCK):
+            length = min(BLOCK, len(to) - low)
+            for r in range(length):
+                total[r] = weights[0] * to[low + r]
+            for k in range(1, len(parts)):
+                part, weight = parts[k], weights[k]
+                for r in range(length):
+                    total[r] += weight * part[low + r]
+            for r in range(length):
+                to[low + r] = total[r]
 
     return compile_kernel(kernel)
 

@@ -1,17 +1,4 @@
-"""Measures of documents that serve intents, and are worth less below others that serve the same.
-
-alpha-nDCG, ERR-IA and revenue with a cascade are one form. A document has slots, each (intent, worth, stop): with d_r what
-rank r counts,
-
-    value = sum over ranks r and the slots of its document of d_r worth T, T = prod (1 - stop) over the documents above
-    that have a slot of the same intent.
-
-Exchanging the documents a at rank i and b at rank j > i changes an intent's part, with x = (1 - stop_b)/(1 - stop_a), by
-
-    d_i T_i (worth_b - worth_a) + (x - 1) (its sum over the ranks between) + d_j T_j (x worth_a - worth_b),
-
-a document without the intent having worth and stop 0: O(slots) per pair after running sums, O(n x intents) per query.
-"""
+"""Measures of documents that serve intents, and are worth less below others that serve the same: see chains.py."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,99 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import LambdaplugError
-from ..kernels import PairDelta, inlinable
+from ..kernels import PairDelta
 from ..rows import levels
 from .base import Seen
+from .chains import INTENTS, SLOTS, cascade_value, chained
 from .gains import Array, discounts_by, exp2, max_label_of, reciprocal_ranks
-from .tables import OWN, Tabled, query_of, tabled
+from .tables import Tabled, query_of, tabled
 
 __all__ = ["ERRIA", "AlphaNDCG"]
-
-INTENTS, SLOTS = (
-    OWN,
-    OWN + 1,
-)  # how many intents the query has; then for each slot its intent (-1: none), worth and stop
-
-
-def cascade_value(gain: Any, discount: Any, k: int) -> float:
-    table = discount
-    discount, cut = query_of(gain, table)
-    total = 0.0
-    if cut > 0:
-        looking = np.ones(int(table[INTENTS, int(gain[0])]))
-        for r in range(cut):
-            row = int(gain[r])
-            for slot in range(SLOTS, len(table), 3):
-                intent = int(table[slot, row])
-                if intent >= 0:
-                    total += discount[r] * looking[intent] * table[slot + 1, row]
-                    looking[intent] *= 1.0 - table[slot + 2, row]
-    return total
-
-
-def _cascade_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-    gain, table = frozen
-    discount, _ = query_of(gain, table)
-    n, intents, rows = len(gain), int(table[INTENTS, int(gain[0])]), len(table) - SLOTS
-    slots = np.empty((rows, n))
-    looking = np.ones((intents, n + 1))  # T of an intent before each rank
-    sums = np.zeros((intents, n + 1))  # and its part of the value
-    for r in range(n):
-        for intent in range(intents):
-            looking[intent, r + 1] = looking[intent, r]
-            sums[intent, r + 1] = sums[intent, r]
-        upper[r] = discount[r]
-        for slot in range(rows):
-            slots[slot, r] = table[SLOTS + slot, int(gain[r])]
-        for slot in range(0, rows, 3):
-            intent = int(slots[slot, r])
-            if intent >= 0:
-                sums[intent, r + 1] += discount[r] * looking[intent, r] * slots[slot + 1, r]
-                looking[intent, r + 1] *= 1.0 - slots[slot + 2, r]
-    return slots, looking, sums, upper
-
-
-@inlinable
-def _exchanged(state: Any, intent: int, i: int, j: int, a: Any, b: Any) -> float:
-    """What one intent's part changes by; a and b are the worth and stop of the documents at i and j."""
-    _, looking, sums, discount = state
-    ratio = (1.0 - b[1]) / (1.0 - a[1])
-    between = sums[intent, j] - sums[intent, i + 1]
-    above, below = discount[i] * looking[intent, i], discount[j] * looking[intent, j]
-    return float(above * (b[0] - a[0]) + below * (ratio * a[0] - b[0]) + (ratio - 1.0) * between)
-
-
-@inlinable
-def _slot_of(slots: Any, intent: int, r: int) -> tuple[float, float]:
-    """Worth and stop of the document at r for this intent; 0 without it."""
-    for slot in range(0, len(slots), 3):
-        if int(slots[slot, r]) == intent:
-            return slots[slot + 1, r], slots[slot + 2, r]
-    return 0.0, 0.0
-
-
-def _cascade_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    slots = state[0]
-    change = 0.0
-    for slot in range(0, len(slots), 3):
-        intent = int(slots[slot, i])
-        if intent >= 0:
-            mine = slots[slot + 1, i], slots[slot + 2, i]
-            change += _exchanged(state, intent, i, j, mine, _slot_of(slots, intent, j))
-        intent = int(slots[slot, j])
-        if intent >= 0 and _slot_of(slots, intent, i)[0] == 0.0:  # not one of both
-            change += _exchanged(state, intent, i, j, (0.0, 0.0), (slots[slot + 1, j], slots[slot + 2, j]))
-    return change
-
-
-def _single_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    """The same where every document has one slot: of no intent, it is of the first with a worth and stop of 0."""
-    slots = state[0]
-    one, other = int(slots[0, i]), int(slots[0, j])
-    a, b = (slots[1, i], slots[2, i]), (slots[1, j], slots[2, j])
-    if one == other:
-        return _exchanged(state, one, i, j, a, b)
-    return _exchanged(state, one, i, j, a, (0.0, 0.0)) + _exchanged(state, other, i, j, (0.0, 0.0), b)
 
 
 class _Cascaded(Tabled):
@@ -124,8 +26,7 @@ class _Cascaded(Tabled):
     value = staticmethod(cascade_value)
 
     def pair_delta(self, checked: bool = False) -> PairDelta:  # noqa: ARG002
-        delta = _single_delta if len(self.intents) == 1 else _cascade_delta
-        return PairDelta(_cascade_begin, delta, whole=self.whole, signed=True, tabled=True)
+        return chained(several=True, single=len(self.intents) == 1)
 
     def slot(self, judged: Array, top: float) -> tuple[Array, Array]:
         """Worth and stop of documents judged so for an intent; ``top`` is the largest judgement there can be."""
@@ -140,7 +41,7 @@ class _Cascaded(Tabled):
         own = [intents]
         for intent, judged in slots:
             own += [intent, *(np.where(judged > 0.0, values, 0.0) for values in self.slot(judged, top))]
-        return tabled(self, seen, own)
+        return tabled(self, seen, own, grade=levels(own, seen.offsets))  # equal documents are in no pair
 
 
 def _slots(
@@ -173,7 +74,7 @@ class AlphaNDCG(_Cascaded):
     ----------
     intents : array
         One number per row, the intent that a document with a label > 0 serves (category, brand, meaning of the query); or
-        one column per intent, > 0 where the document serves it, whatever its label.
+        one column per intent, > 0 where the document serves it, whatever its label: a pair then costs O(intents), else O(1).
     alpha : float
         How much less a document is worth for each one above that serves the same intent: from 0 to less than 1.
     k : int or None, or one int per query
@@ -245,7 +146,7 @@ class ERRIA(_Cascaded):
     ----------
     intents : array
         One number per row, the intent to which the document's label belongs; or one column per intent with the
-        judgements for it, whatever the label.
+        judgements for it, whatever the label: a pair then costs O(intents), else O(1).
     k : int or None, or one int per query
         The last rank that counts; None: all ranks.
     max_label : float or None

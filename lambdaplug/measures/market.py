@@ -8,43 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import LambdaplugError
-from ..kernels import PairDelta, inlinable, load
+from ..kernels import OF_1, OF_2, OF_3, SWEEP, PairDelta, inlinable, load
 from ..rows import levels
 from .base import Seen
+from .chains import cascade_value, chained
 from .discounted import Discounted
 from .gains import Array, Discount, Gain, discounts_by, exp2, gains_by, max_label_of
-from .intents import SLOTS, cascade_value
 from .tables import OWN, Tabled, cut_only, query_of, tabled
 
 __all__ = ["Exposure", "Revenue"]
-
-
-def _chain_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-    """A cascade of one intent that all documents have, in vectors: see intents.py."""
-    gain, table = frozen
-    discount, _ = query_of(gain, table)
-    inverse, before, after = np.empty(len(gain)), np.empty(len(gain)), np.empty(len(gain))
-    looking, total = 1.0, 0.0
-    for r in range(len(gain)):
-        row = int(gain[r])
-        upper[r] = discount[r] * looking
-        lower[r] = table[SLOTS + 1, row]
-        scale[r] = 1.0 - table[SLOTS + 2, row]
-        inverse[r] = 1.0 / scale[r]
-        before[r] = total
-        total += upper[r] * lower[r]
-        after[r] = total
-        looking *= scale[r]
-    return upper, lower, scale, inverse, before, after
-
-
-def _chain_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    reached, worth, left, inverse, before, after = state
-    i, j = np.uint64(i), np.uint64(j)
-    # The change there, in sums that end before and after a rank: after - before = reached x worth.
-    ratio, between = load(left, j) * load(inverse, i), load(before, j) - load(after, i)
-    moved = ratio * (load(reached, j) * load(worth, i) + between)
-    return float(load(reached, i) * load(worth, j) + (load(before, i) - load(after, j)) + moved)
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,12 +98,13 @@ class Revenue(Discounted):
     def pair_delta(self, checked: bool = False) -> PairDelta:
         if not self.cascade:
             return super().pair_delta(checked)
-        return PairDelta(_chain_begin, _chain_delta, whole=self.whole, signed=True, tabled=True, packed=True)
+        return chained()
 
     def tabulated(self, seen: Seen) -> Seen:
         chance = self.chances(np.nan_to_num(seen.gain))
         zero = np.zeros(len(chance))
-        return tabled(self, seen, [zero + 1.0, zero, seen.columns[0] * chance, chance])
+        own = [zero + 1.0, zero, seen.columns[0] * chance, chance]
+        return tabled(self, seen, own, grade=levels(own[2:], seen.offsets))  # equal documents are in no pair
 
 
 GROUPS, GROUP, TARGET = OWN, OWN + 1, OWN + 2  # how many groups the query has, a document's group, that group's share
@@ -153,24 +126,55 @@ def _shares(gain: Any, table: Any) -> tuple[Any, Any]:
 
 
 def _exposure_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+    """By rank: half its exposure, its group's number, what the group has too much, in two parts: how much, and its sign."""
     gain, table = frozen
     discount, k = query_of(gain, table)
     total = discount[:k].sum()
     share, target = _shares(gain, table)
+    found = np.empty((4, len(gain) + SWEEP))
     for r in range(len(gain)):
         group = int(table[GROUP, int(gain[r])])
-        upper[r] = discount[r] / total
-        lower[r] = group
-        scale[r] = share[group] - target[group]
-    return upper, lower, scale
+        over = share[group] - target[group]
+        found[0, r], found[1, r], found[2, r] = 0.5 * discount[r] / total, group, abs(over)
+        found[3, r] = 1.0 if over > 0.0 else -1.0
+    return found[0], found[1], found[2], found[3]
+
+
+@inlinable
+def _less(over: Any, moved: Any) -> Any:
+    """(over - |over - 2 moved|) / 2, over >= 0."""
+    return moved if moved < over - moved else over - moved
+
+
+@inlinable
+def _exposure_change(rank: Any, other: Any) -> Any:
+    half_i, group_i, over_i, sign_i = rank
+    half, group, over, sign = other
+    moved = half_i - half if group_i != group else 0.0  # from i's group to the other's
+    return _less(over_i, sign_i * moved) + _less(over, -sign * moved)
 
 
 def _exposure_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    exposure, group, over = state
-    i, j = np.uint64(i), np.uint64(j)
-    moved, a, b = load(exposure, j) - load(exposure, i), load(over, i), load(over, j)
-    moved = moved if load(group, i) != load(group, j) else 0.0
-    return float(0.5 * (abs(a) + abs(b) - abs(a + moved) - abs(b - moved)))
+    half, group, over, sign = state
+    return float(_exposure_change((half[i], group[i], over[i], sign[i]), (half[j], group[j], over[j], sign[j])))
+
+
+@inlinable
+def _exposure_rank(state: Any, i: Any) -> tuple[Any, Any, Any, Any]:
+    half, group, over, sign = state
+    return load(half, i), load(group, i), load(over, i), load(sign, i)
+
+
+def _exposure_sweep(state: Any, i: Any, first: Any, count: Any, sizes: Any) -> None:
+    one, two = np.uint64(1), np.uint64(2)
+    rank_0, rank_1 = _exposure_rank(state, i), _exposure_rank(state, i + one)
+    rank_2, rank_3 = _exposure_rank(state, i + two), _exposure_rank(state, i + one + two)
+    for u in range(count):
+        other = _exposure_rank(state, first + u)
+        sizes[u] = _exposure_change(rank_0, other)
+        sizes[OF_1 + u] = _exposure_change(rank_1, other)
+        sizes[OF_2 + u] = _exposure_change(rank_2, other)
+        sizes[OF_3 + u] = _exposure_change(rank_3, other)
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,7 +233,7 @@ class Exposure(Tabled):
         return -0.5 * float(np.abs(share - target).sum())
 
     def pair_delta(self, checked: bool = False) -> PairDelta:  # noqa: ARG002
-        return PairDelta(_exposure_begin, _exposure_delta, whole=self.whole, signed=True, tabled=True, packed=True)
+        return PairDelta(_exposure_begin, _exposure_delta, signed=True, tabled=True, sweep=_exposure_sweep)
 
     def targets(self, group: Array, labels: Array, key: npt.NDArray[np.int64]) -> Array:
         """What each group is to have, before all are divided by their query's sum; ``key`` numbers the rows' groups."""

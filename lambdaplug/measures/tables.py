@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import LambdaplugError
-from ..kernels import inlinable
+from ..kernels import inlinable, lasting
 from ..queries import Labels, PerQuery
 from ..rows import row_order
 from .base import Measure, Seen
@@ -78,6 +78,7 @@ def _cut_value(value: Callable[..., float]) -> Callable[..., float]:
     """``value`` or ``norm`` of a measure, with a table."""
     measured = inlinable(value)
 
+    @lasting
     def cut(gain: Any, table: Any, k: int) -> float:
         discount, own = query_of(gain, table)
         return measured(_gains(gain, table), discount, own)
@@ -90,6 +91,7 @@ def _cut_swap(swap: Callable[..., int]) -> Callable[..., int]:
     """``swap`` of a measure, with a table; it puts the gains in place of the row numbers."""
     rows_of = inlinable(swap)
 
+    @lasting
     def cut(gain: Any, table: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         discount, own = query_of(gain, table)
         ranked = _gains(gain, table)

@@ -4,7 +4,7 @@ import abc
 import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -28,11 +28,13 @@ __all__ = [
     "HESSIAN_FLOOR",
     "Into",
     "MeasureObjective",
+    "Measured",
     "Objective",
     "Ranking",
     "Scratch",
     "ValueObjective",
     "Wanted",
+    "answers",
     "as_step",
     "common_cutoff",
     "refuse_document_weights",
@@ -160,6 +162,13 @@ class Wanted(NamedTuple):
     exact: bool = False  # float64 for every pair, and
     dtype: npt.DTypeLike = np.float32  # another type: for those who compare
     bias: PairBias | None = None  # by which pairs are multiplied, for Unbiased
+
+
+class Measured(NamedTuple):
+    """What else is to be found from the rankings of a round."""
+
+    cutoffs: frozenset[int | None]  # how many of the top ranks it must know
+    add: Callable[[Task, Mapping[int | None, npt.NDArray[np.int32]]], None]  # called for every task
 
 
 @dataclass(frozen=True)
@@ -372,61 +381,8 @@ class Objective(Value, abc.ABC):
 
     def answer(self, queries: Queries, values: Array, wanted: Wanted) -> tuple[Any, Any]:
         """The gradients and hessians of one round."""
-        iteration, threads, team, memory, exact, dtype, bias = wanted
-        plan = self.at(iteration, memory)
-        queries.begin()
-        rows = len(queries.labels)
-        if len(values) != rows:
-            raise LambdaplugError(f"scores: expected one per row ({rows}), got {len(values)}.")
-        threads = get_num_threads(threads)
-        tasks = queries.tasks(plan.cutoff, plan.divisible and bias is None, threads)
-        # Each task ranks its own queries; a query that several tasks share is ranked before.
-        alone = all(task.parts == 1 for task in tasks)
-        tops = {cutoff: queries.top(cutoff) for cutoff in plan.cutoffs}
-        found = {
-            top: queries.begin_ranking(top) if alone else (queries.rank(values, threads, top, team), True)
-            for top in set(tops.values())
-        }
-        orders = {cutoff: found[top][0] for cutoff, top in tops.items()}
-        longest = queries.longest
-        ranking = Ranking(queries, values, orders, iteration, exact, bias=bias)
-        out = np.empty(rows, dtype), np.empty(rows, dtype)
-        pool: list[Scratch] = queries.memo("scratch", list)  # fresh memory every round would cost more than it holds
-        split: dict[int, Pieces] = {}
-
-        def finish(task: Task, gradient: Array, hessian: Array) -> None:
-            plan.shape(queries, task, gradient, hessian)
-            weight = plan.weigh(queries, task, gradient, hessian)
-            sums = gradient, hessian
-            row = finish_kernel()(sums, weight, plan.floor, queries.offsets, task.first, task.last, out)
-            if row >= 0:
-                raise LambdaplugError(
-                    f"{plan!r}: the gradient of row {row} is {out[0][row]}, its hessian {out[1][row]}. "
-                    "Gains, weights, sigma or the spread of the scores are too large for float32: scale them down."
-                )
-
-        def work(next_task: Callable[[], Task | None]) -> None:
-            try:
-                scratch = pool.pop()
-            except IndexError:
-                scratch = Scratch()
-            buffers = scratch.array("keys", 2, longest), scratch.array("documents", 2, longest, np.int32)
-            while (task := next_task()) is not None:
-                for top, (order, known) in found.items() if alone else ():
-                    queries.rank_part(values, top, task.first, task.last, order, *buffers, known=known)
-                size = int(queries.offsets[task.last] - queries.offsets[task.first])
-                sums = (scratch if task.parts == 1 else Scratch()).sums("sums", size)
-                plan.accumulate(ranking, task, scratch, (1.0, *sums))
-                whole = sums if task.parts == 1 else split.setdefault(task.first, Pieces()).add(task, sums)
-                if whole is not None:
-                    finish(task, *whole)
-                    split.pop(task.first, None)
-            pool.append(scratch)
-
-        run_tasks(work, tasks, threads, team)
-        for top, (order, _) in found.items() if alone else ():
-            queries.end_ranking(top, order)
-        return out
+        (found,) = answers([self.at(wanted.iteration, wanted.memory)], queries, values, wanted)
+        return found
 
     def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Gradients:
         """What a host calls: (scores, data set); or, from ``lgb.LGBMRanker``, (labels, scores, weight, group)."""
@@ -457,6 +413,72 @@ class Objective(Value, abc.ABC):
                     "callbacks=[lp.callback(objective)] in lgb.train, lgb.cv, xgb.train or xgb.cv; lp.LGBMRanker and "
                     "lp.XGBRanker bring it themselves."
                 )
+
+
+def answers(
+    plans: Sequence[Objective], queries: Queries, values: Array, wanted: Wanted, measured: Measured | None = None
+) -> list[tuple[Any, Any]]:
+    """The gradients and hessians of plans of one round, which share their rankings and threads; ``measured``: so do these."""
+    iteration, threads, team, _, exact, dtype, bias = wanted
+    queries.begin()
+    rows = len(queries.labels)
+    if len(values) != rows:
+        raise LambdaplugError(f"scores: expected one per row ({rows}), got {len(values)}.")
+    threads = get_num_threads(threads)
+    several = len(plans) > 1 or measured is not None
+    divisible = not several and plans[0].divisible and bias is None
+    tasks = queries.tasks(common_cutoff(plans) if plans else 1, divisible, threads)
+    # Each task ranks its own queries; a query that several tasks share is ranked before.
+    alone = all(task.parts == 1 for task in tasks)
+    cutoffs = {cutoff for plan in plans for cutoff in plan.cutoffs}
+    tops = {cutoff: queries.top(cutoff) for cutoff in (cutoffs if measured is None else cutoffs | measured.cutoffs)}
+    found = {
+        top: queries.begin_ranking(top) if alone else (queries.rank(values, threads, top, team), True)
+        for top in set(tops.values())
+    }
+    orders = {cutoff: found[top][0] for cutoff, top in tops.items()}
+    longest = queries.longest
+    ranking = Ranking(queries, values, orders, iteration, exact, bias=bias)
+    outs = [(np.empty(rows, dtype), np.empty(rows, dtype)) for _ in plans]
+    pool: list[Scratch] = queries.memo("scratch", list)  # fresh memory every round would cost more than it holds
+    split: dict[int, Pieces] = {}
+
+    def finish(plan: Objective, task: Task, gradient: Array, hessian: Array, out: tuple[Any, Any]) -> None:
+        plan.shape(queries, task, gradient, hessian)
+        weight = plan.weigh(queries, task, gradient, hessian)
+        sums = gradient, hessian
+        row = finish_kernel()(sums, weight, plan.floor, queries.offsets, task.first, task.last, out)
+        if row >= 0:
+            raise LambdaplugError(
+                f"{plan!r}: the gradient of row {row} is {out[0][row]}, its hessian {out[1][row]}. "
+                "Gains, weights, sigma or the spread of the scores are too large for float32: scale them down."
+            )
+
+    def work(next_task: Callable[[], Task | None]) -> None:
+        try:
+            scratch = pool.pop()
+        except IndexError:
+            scratch = Scratch()
+        buffers = scratch.array("keys", 2, longest), scratch.array("documents", 2, longest, np.int32)
+        while (task := next_task()) is not None:
+            for top, (order, known) in found.items() if alone else ():
+                queries.rank_part(values, top, task.first, task.last, order, *buffers, known=known)
+            size = int(queries.offsets[task.last] - queries.offsets[task.first])
+            for plan, out in zip(plans, outs, strict=True):
+                sums = (scratch if task.parts == 1 else Scratch()).sums("sums", size)
+                plan.accumulate(ranking, task, scratch, (1.0, *sums))
+                whole = sums if task.parts == 1 else split.setdefault(task.first, Pieces()).add(task, sums)
+                if whole is not None:
+                    finish(plan, task, *whole, out)
+                    split.pop(task.first, None)
+            if measured is not None:
+                measured.add(task, orders)
+        pool.append(scratch)
+
+    run_tasks(work, tasks, threads, team)
+    for top, (order, _) in found.items() if alone else ():
+        queries.end_ranking(top, order)
+    return outs
 
 
 class MeasureObjective(Objective):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,22 @@ from numpy.typing import ArrayLike
 from ..checking import integer, is_number, not_negative, positive
 from ..deprecation import labels_first
 from ..errors import LambdaplugError
-from ..kernels import Team, chance_kernel, get_num_threads, run_tasks, value_kernel
-from ..measures import Measure
+from ..kernels import blend_kernel, chance_kernel, get_num_threads, gram_kernel, value_kernel
+from ..measures import Measure, Prepared
 from ..queries import Array, Labels, Queries, Task
 from ..schedules import Guard, Memory, Moment
-from .base import Into, MeasureObjective, Objective, Ranking, Scratch, Wanted, common_cutoff, require_objective
+from .base import (
+    Into,
+    Measured,
+    MeasureObjective,
+    Objective,
+    Ranking,
+    Scratch,
+    Wanted,
+    answers,
+    common_cutoff,
+    require_objective,
+)
 from .mixture import Mixture
 from .smoothing import label_hash
 
@@ -61,6 +72,15 @@ def min_norm(gram: ArrayLike) -> Array:
             a[~active] = 0.0
     found: Array = a / a.sum()
     return found
+
+
+class _Values(NamedTuple):
+    """The parts' measures, found while they are ranked."""
+
+    ranked: Measured
+    kinds: list[Measure]
+    prepared: list[Prepared]
+    values: Array  # by part and query, before the norm
 
 
 class Pareto(Objective):
@@ -292,7 +312,8 @@ class Pareto(Objective):
             plan = self.resolved(Moment(wanted.iteration, wanted.memory))
             return plan.answer(queries, values, wanted._replace(memory=None))
         acting = [k for k, share in enumerate(self.preference) if share > 0.0]
-        found = {k: self._parts[k].answer(queries, values, wanted) for k in acting}
+        measured = self._measuring(queries)
+        found = self._answers(acting, queries, values, wanted, measured)
         dtype = wanted.dtype
         if self.method == "sample":
             drawn = self._drawn(queries, values)
@@ -305,16 +326,31 @@ class Pareto(Objective):
                 np.copyto(hessian, found[k][1], where=rows == k)
             return gradient, hessian
         gram = self._gram([found[k][0] for k in acting])
-        chosen = self._decided(acting, gram, self._values(queries, values, wanted.threads, wanted.team))
+        chosen = self._decided(acting, gram, np.empty(0) if measured is None else self._means(measured))
         self.moment.weights[self.origin] = chosen
-        pool: list[Scratch] = queries.memo("scratch", list)
-        try:
-            room = pool.pop()
-        except IndexError:
-            room = Scratch()
-        summed = _sum(chosen, found, 0, room), _sum(chosen, found, 1, room)
-        pool.append(room)
-        return summed
+        weighed = [k for k in acting if chosen[k] > 0.0]
+        for which in range(2):  # in place of the first part's: fresh memory would cost more than the sums
+            blend_kernel()(np.array(chosen)[weighed], tuple(found[k][which] for k in weighed))
+        return found[weighed[0]]
+
+    def _answers(
+        self, acting: list[int], queries: Queries, values: Array, wanted: Wanted, measured: _Values | None
+    ) -> dict[int, tuple[Any, Any]]:
+        """What the parts answer: those that can, together; and by the way, what their measures are."""
+        nested = {
+            k: self._parts[k].answer(queries, values, wanted) for k in acting if isinstance(self._parts[k], Pareto)
+        }
+        others = [k for k in acting if k not in nested]
+        plans = [self._parts[k] for k in others]
+        threads = get_num_threads(wanted.threads)
+        huge = any(task.parts > 1 for plan in plans for task in queries.tasks(plan.cutoff, plan.divisible, threads))
+        if huge:  # each is split among threads in a way of its own
+            found = [plan.answer(queries, values, wanted) for plan in plans]
+            if measured is not None:
+                answers([], queries, values, wanted, measured.ranked)
+        else:
+            found = answers(plans, queries, values, wanted, None if measured is None else measured.ranked)
+        return nested | dict(zip(others, found, strict=True))
 
     def _summed(self, sums: Array) -> Array:
         """Over all workers."""
@@ -324,10 +360,7 @@ class Pareto(Objective):
     def _gram(self, gradients: list[npt.NDArray[Any]]) -> Array:
         """Inner products of the parts' gradients; outside mgda only their squares are needed."""
         gram = np.zeros((len(gradients), len(gradients)))
-        for i, one in enumerate(gradients):
-            for j in range(i, len(gradients) if self.method == "mgda" else i + 1):
-                # Not a dot product: BLAS adds in an order that depends on its threads.
-                gram[i, j] = gram[j, i] = np.einsum("i,i->", one, gradients[j], dtype=np.float64)
+        gram_kernel()(tuple(gradients), self.method == "mgda", gram)
         return self._summed(gram)
 
     def _decided(self, acting: list[int], gram: Array, values: Array) -> list[float]:
@@ -394,13 +427,10 @@ class Pareto(Objective):
             )
         return part.target, None
 
-    def _values(self, queries: Queries, scores: Array, threads: int | None, team: Team | None) -> Array:
-        """The mean of each part's measure by these scores."""
-        assert self.moment is not None
+    def _measuring(self, queries: Queries) -> _Values | None:
+        """What finds the parts' measures, where they are needed."""
         if self.method not in ("chebyshev", "epsilon"):
-            return np.empty(0)
-        threads = get_num_threads(threads)
-        order = queries.rank(scores, threads, None, team)
+            return None
         wanted = [self._measured(k) for k in range(len(self._parts))]
         prepared = [
             queries.memo(
@@ -411,36 +441,30 @@ class Pareto(Objective):
         ]
         values = np.zeros((len(wanted), len(queries)))
 
-        def work(next_task: Callable[[], Task | None]) -> None:
+        def add(task: Task, orders: Mapping[int | None, npt.NDArray[np.int32]]) -> None:
             gains = np.empty(queries.longest)
-            while (task := next_task()) is not None:
-                lists = queries.offsets, task.first, task.last, order
-                for (kind, _), (gain, _, _, discount, k), out in zip(wanted, prepared, values, strict=True):
-                    kind.run(value_kernel(kind.value), gain, discount, k, lists, gains, out)
+            for (kind, _), (gain, _, _, discount, k), out in zip(wanted, prepared, values, strict=True):
+                lists = queries.offsets, task.first, task.last, orders[kind.cutoff]
+                kind.run(value_kernel(kind.value), gain, discount, k, lists, gains, out)
 
-        run_tasks(work, queries.tasks(1, threads=threads), threads, team)
-        defined = np.array([p.norm != 0.0 for p in prepared]).reshape(values.shape)
-        norms = np.array([p.norm for p in prepared]).reshape(values.shape)
+        kinds = [kind for kind, _ in wanted]
+        return _Values(Measured(frozenset(kind.cutoff for kind in kinds), add), kinds, prepared, values)
+
+    def _means(self, measured: _Values) -> Array:
+        """The mean of each part's measure."""
+        assert self.moment is not None
+        values = measured.values
+        defined = np.array([p.norm != 0.0 for p in measured.prepared]).reshape(values.shape)
+        norms = np.array([p.norm for p in measured.prepared]).reshape(values.shape)
         sums = self._summed(np.stack([np.where(defined, values * norms, 0.0).sum(axis=1), defined.sum(axis=1)]))
         if not sums[1].all():
             k = int(np.argmin(sums[1]))
-            raise LambdaplugError(f"{self.origin!r}: the measure of part {k}, {wanted[k][0]}, is defined in no query.")
+            raise LambdaplugError(
+                f"{self.origin!r}: the measure of part {k}, {measured.kinds[k]}, is defined in no query."
+            )
         found: Array = sums[0] / sums[1]
         self.moment.values[self.origin] = found.tolist()
         return found
-
-
-def _sum(weights: list[float], found: dict[int, tuple[Any, Any]], which: int, room: Scratch) -> Any:
-    """In place of the first part's: fresh memory would cost more than the sums."""
-    acting = [k for k in found if weights[k] > 0.0]
-    out = found[acting[0]][which]
-    total, product = room.array("pareto", 2, len(out))[:, : len(out)]
-    np.multiply(out, np.float64(weights[acting[0]]), out=total)
-    for k in acting[1:]:
-        np.multiply(found[k][which], np.float64(weights[k]), out=product)
-        total += product
-    np.copyto(out, total, casting="same_kind")
-    return out
 
 
 def _checked_parts(parts: Sequence[Objective]) -> tuple[Objective, ...]:
