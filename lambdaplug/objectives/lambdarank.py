@@ -12,7 +12,7 @@ from ..measures import Measure, as_measure
 from ..queries import Array, Labels, Queries, Task, as_labels
 from ..rows import differing, gain_levels
 from ..schedules import Guard, Moment, Number, constant, is_constant
-from ..values import Text, called
+from ..values import called
 from .base import EMPTY, Into, MeasureObjective, Ranking, Scratch, as_step, require_order
 from .constructions import Construction, as_construction
 from .pairs import ByRows, Debiased, Gains, Work
@@ -141,10 +141,7 @@ class LambdaRank(MeasureObjective):
             labels=(self.labels, None),
             cost=(self.cost, as_cost("ranknet")),
             sigma=(self.sigma, 1.0),
-            construction=(
-                Text(self.construction.name if usual_form else repr(self.construction)),
-                "ranknet_weight_pairs",
-            ),
+            construction=(self.construction.name if usual_form else self.construction, "ranknet_weight_pairs"),
             step=(self.step, "newton" if self.cost.convex else "gradient"),
             normalize=(self.normalize, "std" if self.step == "gradient" else "none"),
             ignore_zero=(self.ignore_zero, False),
