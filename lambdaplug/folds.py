@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -12,9 +13,18 @@ from .checking import integer
 from .errors import LambdaplugError
 from .grouping import AS_IDS, group_sizes, look_like_ids
 
-__all__ = ["QueryFolds", "query_folds"]
+__all__ = ["QueryFolds", "held_rows", "query_folds"]
 
 Rows: TypeAlias = npt.NDArray[np.int64]
+
+
+# A slice does not say which rows it holds; that of a fold of ours is known here, as long as it lives.
+_held: weakref.WeakKeyDictionary[Any, tuple[Rows, int]] = weakref.WeakKeyDictionary()
+
+
+def held_rows(data: Any) -> tuple[Rows, int] | None:
+    """Which rows of the whole data set a fold's has, and how many there are; None if ``fpreproc`` has not seen it."""
+    return _held.get(data)
 
 
 class QueryFolds(list[tuple[Rows, Rows]]):
@@ -29,7 +39,8 @@ class QueryFolds(list[tuple[Rows, Rows]]):
         """For ``xgb.cv(params, xgb.DMatrix(X, y), folds=folds, fpreproc=folds.fpreproc)``.
 
         XGBoost slices a DMatrix by given folds only if it has no queries. Give it one without, and this puts each
-        fold's queries back, fold by fold in the order xgb.cv makes them.
+        fold's queries back, fold by fold in the order xgb.cv makes them. It also notes which rows each fold holds, so that
+        ``labels=``, columns and pairs follow them.
         """
         remaining = iter(zip(self, self.groups, strict=True))
 
@@ -40,8 +51,9 @@ class QueryFolds(list[tuple[Rows, Rows]]):
                     "fpreproc: these are not the folds' data sets, in order. Pass the same query_folds as folds= and "
                     "fpreproc=folds.fpreproc, anew for every xgb.cv."
                 )
-            train.set_group(groups[0])
-            test.set_group(groups[1])
+            for data, rows, sizes in zip((train, test), fold, groups, strict=True):
+                data.set_group(sizes)
+                _held[data] = rows, sum(map(len, fold))
             return train, test, parameters
 
         return regroup

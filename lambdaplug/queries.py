@@ -85,7 +85,8 @@ class Labels(Value):
             raise LambdaplugError(
                 f"{self.what}: expected one value per row of the data set ({queries.total_rows}), got {len(self)}. "
                 "They follow the rows into LightGBM's subsets and folds; a slice of an XGBoost DMatrix does not say "
-                f"which rows it holds, so give its objective {own} of its own, and so a metric of other data."
+                f"which rows it holds, so give its objective {own} of its own, and so a metric of other data. In xgb.cv they "
+                "follow with folds = lp.query_folds(group): xgb.cv(..., xgb.DMatrix(X, y), folds=folds, fpreproc=folds.fpreproc)."
             )
         return self.values if queries.rows is None else self.values[queries.rows]
 

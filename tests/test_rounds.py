@@ -495,6 +495,30 @@ def test_another_label_source_follows_its_rows(data):
         xgb.cv(XGB, xgb_data(data), 3, nfold=2, obj=objective)
 
 
+def test_another_label_source_follows_its_rows_into_the_folds_of_xgboost(data):
+    clicks, seen = np.random.default_rng(0).random(len(data.labels)), []
+    objective = lp.LambdaRank("cndcg", labels=clicks)
+    folds = lp.query_folds(data.group, n=3)
+
+    def gradients(scores, part):
+        found = objective(scores, part)
+        rows, sizes = folds[len(seen) % 3][0], folds.groups[len(seen) % 3][0]
+        np.testing.assert_array_equal(part.get_label(), data.labels[rows].astype(np.float32))
+        direct = lp.LambdaRank("cndcg", labels=clicks[rows])
+        want = direct.gradients(labels=data.labels[rows], scores=scores, group=sizes)
+        np.testing.assert_array_equal(found, want)
+        seen.append(part)
+        return found
+
+    whole = xgb.DMatrix(data.X, data.labels)
+    xgb.cv(XGB, whole, 2, folds=folds, fpreproc=folds.fpreproc, obj=gradients)
+    assert len(seen) == 6
+    slice_of_fold = seen[0].slice([0, 1], allow_groups=True)  # is known to nobody
+    slice_of_fold.set_group([2])
+    with pytest.raises(lp.LambdaplugError, match=r"fpreproc=folds\.fpreproc"):
+        objective(np.zeros(2), slice_of_fold)
+
+
 @pytest.mark.parametrize("host", TRAIN)
 def test_a_watched_metric_is_the_mean_over_the_folds(host, data):
     objective = lp.interpolate(

@@ -19,6 +19,7 @@ import xgboost as xgb
 from ..data import whole_queries
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
+from ..folds import held_rows
 from ..grouping import group_sizes, query_sizes
 from ..measures import Measure
 from ..objectives import Objective, as_objective
@@ -199,12 +200,16 @@ def _queries(
         )
     group = np.diff(bounds.astype(np.int64)) if bounds.size > 1 else None
     query_weight = weight if weight.size else None
-    numbered = calling(getattr(xgb.training, "CVPack", ())) is None  # a fold does not say which rows it holds
+    held, total = held_rows(data) or (None, None)
+    # A fold does not say which rows it holds, unless query_folds knows.
+    numbered = held is not None or calling(getattr(xgb.training, "CVPack", ())) is None
     columns = columns_of(data)
     return Queries(
         labels.reshape(rows),
         group,
         query_weight=query_weight,
+        rows=held,
+        total_rows=total,
         columns=columns,
         numbered=numbered,
         position=position if position.size else None,

@@ -52,8 +52,8 @@ class RowPairs(Value):
         """Those pairs whose rows are among these, by query, and their weights. In the order given within a query."""
         if not queries.numbered:
             raise LambdaplugError(
-                "pairs: they name rows of the whole data set, and xgb.cv's folds do not say which of them they hold. Train "
-                "fold by fold with xgb.train, each with pairs of its own rows; lgb.cv's folds take their pairs with them."
+                "pairs: they name rows of the whole data set, and xgb.cv's folds do not say which of them they hold. With "
+                "folds = lp.query_folds(group), folds=folds and fpreproc=folds.fpreproc they do; lgb.cv's do in any case."
             )
         total = queries.total_rows
         beyond = np.flatnonzero((self.rows >= total).any(axis=1))
