@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from distributed import wait
 
 from ...errors import LambdaplugError
 from ...evaluation import Metric
@@ -120,7 +121,11 @@ def examine(client: Any, given: Any) -> Examined:
         groups = [[number] for number in range(len(parts))]
     else:
         (parts, groups), unit = _parts_of_matrix(client, given), "worker"
-    tasks = [client.submit(_examine_joined, [parts[i] for i in group], pure=False) for group in groups]
+    holders = _holders(client, [part["X"] for part in parts])
+    tasks = [  # where the rows are: a copy elsewhere would make it look as if they were there, too
+        client.submit(_examine_joined, [parts[i] for i in group], workers=[holders[group[0]]], pure=False)
+        for group in groups
+    ]
     found: list[tuple[Partition, list[int]]] = client.gather(tasks)
     partitions = [one for one, _ in found]
     check_partitions(partitions, unit)
@@ -129,9 +134,21 @@ def examine(client: Any, given: Any) -> Examined:
         for number, count in zip(group, rows, strict=True):
             lengths[number] = count
     kept = [part for part, count in zip(parts, lengths, strict=True) if count]
-    holders = client.who_has([part["X"] for part in kept])
-    workers = [next(iter(holders[part["X"].key])) for part in kept]
+    workers = [holder for holder, count in zip(holders, lengths, strict=True) if count]
     return Examined(kept, workers, lengths, [one for one in partitions if one.rows])
+
+
+def _holders(client: Any, futures: list[Any]) -> list[str]:
+    """The worker that has each; of several, the one that was chosen least often before."""
+    with client.as_current():
+        wait(futures)
+    for one in futures:
+        if one.status != "finished":
+            one.result()  # raises what went wrong
+    found, chosen = client.who_has(futures), list[str]()
+    for one in futures:
+        chosen.append(min(sorted(found[one.key]), key=chosen.count))
+    return chosen
 
 
 def _computed(client: Any, collections: dict[str, Any]) -> dict[str, list[Any]]:
