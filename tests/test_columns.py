@@ -393,7 +393,7 @@ def test_goals_of_columns_are_parts_of_sums_and_of_pareto():
     )
     for method in ("mgda", "chebyshev"):
         pareto = lp.Pareto(parts, method)
-        weights = np.array(pareto.weights(SCORES, LABELS, GROUP))
+        weights = np.array(pareto.weights(LABELS, SCORES, GROUP))
         assert len(pareto.sources) == 2
         assert weights.sum() == pytest.approx(1.0)
     assert np.isfinite(lp.SPSA(BUILT_IN[5]).gradients(LABELS, SCORES, GROUP)[0]).all()

@@ -108,7 +108,9 @@ def test_where_there_is_nothing_to_explain():
     assert "No difference but the scale" in str(same)
     assert same.flips == 0
     assert same.plot() is not None
-    silent = lp.analysis.explain_difference(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), [0, 0], [1, 2], [2])
+    silent = lp.analysis.explain_difference(
+        lp.LambdaRank("ndcg"), lp.LambdaRank("map"), labels=[0, 0], scores=[1, 2], group=[2]
+    )
     assert np.isnan(silent.correlation)
     assert silent.pairs is None
     smooth = lp.analysis.explain_difference(lp.LambdaRank("ndcg"), lp.Approx("ndcg"), LABELS, SCORES, GROUP)

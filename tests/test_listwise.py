@@ -200,7 +200,10 @@ def test_the_weight_of_calibrated_may_follow_a_schedule():
             lambda: lp.Calibrated().gradients([0, 4], [0.0, 1.0], [2]),
             "expected labels from 0 to 1, got 0 to 4. A label is a probability: for grades 0 to 4, give max_label=4",
         ),
-        (lambda: lp.QuerySoftmax("share").gradients([-1, 4], [0.0, 1.0], [2]), "shares need labels >= 0, got -1"),
+        (
+            lambda: lp.QuerySoftmax("share").gradients(labels=[-1, 4], scores=[0.0, 1.0], group=[2]),
+            "shares need labels >= 0, got -1",
+        ),
         (lambda: lp.analysis.calibration([0, 2], [0.0, 1.0]), "labels from 0 to 2. For grades 0 to 4 give max_label=4"),
         (
             lambda: lp.analysis.calibration([0, 1], [0.0]),

@@ -74,7 +74,7 @@ def test_three_tiers_are_the_loop_over_pairs(queries, weights):
         np.testing.assert_allclose(found[k], np.maximum(want, 1e-16), atol=1e-12) if k else np.testing.assert_allclose(
             found[k], want, atol=1e-12
         )
-    fast = objective.gradients(judged, scores, group)
+    fast = objective.gradients(labels=judged, scores=scores, group=group)
     for found32, found64 in zip(fast, found, strict=True):
         np.testing.assert_allclose(found32, found64, atol=2e-6 * max(np.abs(found64).max(initial=0), 1e-9))
 
@@ -90,7 +90,7 @@ def test_the_sigmoid_cost_is_its_formula(queries, mu, sigma):
         for s, y in by_query(group, scores, judged)
     ]
     want = np.concatenate(want)
-    gradient, hessian = objective.gradients(judged, scores, group)
+    gradient, hessian = objective.gradients(labels=judged, scores=scores, group=group)
     np.testing.assert_allclose(gradient, want, atol=2e-6 * max(np.abs(want).max(initial=0), 1e-9))
     assert (hessian == 1).all()
 
@@ -234,7 +234,7 @@ def test_documents_without_a_label_keep_their_place():
         labels = np.array([1, np.nan, 0, 1, 0])
         with_gap = lp.LambdaRank(name, labels=labels).gradients([0] * 5, [5.0, 4, 3, 2, 1], [5])[0]
         kept = ~np.isnan(labels)
-        without = lp.LambdaRank(name).gradients(labels[kept], [5.0, 3, 2, 1], [4])[0]
+        without = lp.LambdaRank(name).gradients(labels=labels[kept], scores=[5.0, 3, 2, 1], group=[4])[0]
         np.testing.assert_allclose(with_gap[kept], without, rtol=1e-6)
 
 

@@ -86,7 +86,7 @@ def test_what_can_learn_nothing_is_refused(case):
         with pytest.raises(lp.LambdaplugError, match=r"nothing to learn from: there is no query, of 40, in which"):
             train(objective, labels)
     # A pure function of arrays stays one: a single query without relevant documents is no mistake there.
-    gradient, _ = objective.gradients(labels, np.arange(ROWS), DATA.group)
+    gradient, _ = objective.gradients(labels=labels, scores=np.arange(ROWS), group=DATA.group)
     assert np.isfinite(gradient).all()
 
 

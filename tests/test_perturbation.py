@@ -113,7 +113,7 @@ def test_the_estimate_is_unbiased_on_a_smooth_function():
     smooth = lp.Approx("ndcg", alpha=1.0)
 
     def value(perturbed):
-        return np.nan_to_num(smooth.value(perturbed, labels, group, per_query=True))
+        return np.nan_to_num(smooth.value(labels, perturbed, group, per_query=True))
 
     c = 1e-3
     truth = -smooth.differentiate(Queries(labels, group), scores, dtype=np.float64)[0]
