@@ -130,7 +130,7 @@ def smoothness(study, axes):
 
 
 def main():
-    study = common.Study(__doc__, queries=10_000, features=50, tested=6000)
+    study = common.Study(__doc__, queries=10_000, tested=6000)
     options = study.options
     found = [contest(study, seed) for seed in range(options.seeds)]
     rows = {}
