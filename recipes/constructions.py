@@ -79,7 +79,7 @@ def table(study, number, title, measure, found, part):
 
 def main():
     given = [("--relevant", {"type": float, "default": 2, "help": "lowest relevant label (the paper: 2 of 0..4)"})]
-    study = common.Study(__doc__, queries=10_000, rounds=60, tested=6000, given=given)
+    study = common.Study(__doc__, queries=1000, rounds=60, tested=6000, given=given)
     options = study.options
     measures = {"MAP": lp.MAP(relevant=options.relevant), "MRR": lp.MRR(relevant=options.relevant)}
     found = [contest(study, measures, seed) for seed in range(options.seeds)]

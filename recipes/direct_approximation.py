@@ -164,7 +164,7 @@ def dots(axis, title, found):
 
 
 def main():
-    study = common.Study(__doc__, queries=10_000, rounds=60, tested=8000, data=DATA)
+    study = common.Study(__doc__, queries=1000, rounds=60, tested=8000, data=DATA)
     options = study.options
     sets = {}
     if not options.data:

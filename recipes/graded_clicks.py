@@ -160,7 +160,7 @@ def agreement(study, title, parts, model, axis):
 
 
 def main():
-    study = common.Study(__doc__, queries=10_000, features=12, rounds=60, tested=6000, data=DATA)
+    study = common.Study(__doc__, features=12, rounds=60, tested=6000, data=DATA)
     options = study.options
     sets = {}
     if options.data:

@@ -83,7 +83,7 @@ def claims(study, measures, full, equal):
 
 def main():
     given = [("--relevant", {"type": float, "default": 2, "help": "lowest relevant label (the paper: 2 of 0..4)"})]
-    study = common.Study(__doc__, queries=10_000, rounds=60, tested=10_500, given=given)
+    study = common.Study(__doc__, rounds=60, tested=10_500, given=given)
     options = study.options
     measures = [lp.NDCG(), lp.NDCG(k=10), lp.MAP(relevant=options.relevant), lp.MRR(relevant=options.relevant)]
     shares, seeds = (1 / 4,) if options.quick else (1 / 16, 1 / 4), range(options.seeds)
