@@ -210,7 +210,9 @@ def watch(study, part, valid, seed):
 
 
 def draw(axes, watched):
-    """The mean over the data sets, and the range from the lowest to the highest."""
+    """The mean over the data sets, and its 95 % interval."""
+    from scipy.special import stdtrit
+
     chosen = {
         "force": ("Figure 3a: whose force moves labels 3, 4", "share of the force"),
         "label": ("Figure 3b: labels in the top 3", "share of the documents"),
@@ -219,10 +221,11 @@ def draw(axes, watched):
     for axis, (word, (title, what)) in zip(axes, chosen.items(), strict=True):
         for name in (n for n in watched[0] if n.startswith(word) or (word == "changed" and n == "ndcg@3")):
             lines = np.array([one[name] for one in watched if name in one])
-            (line,) = axis.plot(watched[0]["round"], lines.mean(axis=0), label=name)
-            axis.fill_between(
-                watched[0]["round"], lines.min(axis=0), lines.max(axis=0), alpha=0.2, color=line.get_color()
-            )
+            mean, count = lines.mean(axis=0), len(lines)
+            (line,) = axis.plot(watched[0]["round"], mean, label=name)
+            if count > 1:
+                half = stdtrit(count - 1, 0.975) * lines.std(axis=0, ddof=1) / count**0.5
+                axis.fill_between(watched[0]["round"], mean - half, mean + half, alpha=0.2, color=line.get_color())
         axis.set(title=title, xlabel="trees", ylabel=what)
         common.legend_below(axis)
 
@@ -247,7 +250,7 @@ def main():
                 return common.values([f"ndcg@{k}" for k in CUTS], test, model.predict(test.X))
 
             found[name].append(study.once(("tested", seed, objective, speed), tested))
-        if seed < 2:  # two are enough for a picture
+        if seed < 5:  # enough for a picture
             watched.append(watch(study, part, valid, seed))
     table(study, found)
 
