@@ -41,6 +41,8 @@ class _Look(NamedTuple):
 def _look(values: Any) -> _Look | None:
     """None where it is something else: several rounds of scores, text."""
     array = np.asarray(values)
+    if array.dtype.kind == "O" and array.ndim:  # numbers without a type of their own
+        array = np.array(array.tolist())
     if array.dtype.kind not in "biuf" or not array.ndim or array.size != len(array):
         return None
     known, fractions = array.ravel(), array.dtype.kind == "f"
