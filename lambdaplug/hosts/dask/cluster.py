@@ -238,7 +238,7 @@ def alone(client: Any, workers: list[str]) -> Iterator[None]:
     lock.id = f"{client.id}{OWNED}{lock.id}"
     try:
         while not lock.acquire(timeout=PATIENCE):
-            with contextlib.suppress(ValueError):  # a scheduler may refuse to run functions
+            with contextlib.suppress(Exception):  # a scheduler may refuse to run functions, or be without lambdaplug
                 client.run_on_scheduler(_release_abandoned, workers)
         yield
     finally:
