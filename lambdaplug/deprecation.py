@@ -41,6 +41,8 @@ class _Look(NamedTuple):
 def _look(values: Any) -> _Look | None:
     """None where it is something else: several rounds of scores, text."""
     array = np.asarray(values)
+    if array.dtype.kind == "O" and array.ndim:  # numbers without a type of their own
+        array = np.array(array.tolist())
     if array.dtype.kind not in "biuf" or not array.ndim or array.size != len(array):
         return None
     known, fractions = array.ravel(), array.dtype.kind == "f"
@@ -56,8 +58,9 @@ def scores_come_first(first: Any, second: Any) -> bool | None:
     Labels are grades, mostly: integers >= 0. Scores are not, unless they are constant, as before the first round. So
 
     1. grades are labels, beside what is no grades;
-    2. what is constant is scores, beside what is not: in the second place always, in the first place (labels may all be 0
-       too) only beside grades, and if it is of a floating type;
+    2. what is constant is scores, beside what is not: in the second place (unless it is grades, labels that are all equal,
+       and fractions below 0 stand first, which labels seldom are), in the first place (labels may all be 0 too) only
+       beside grades, and if it is of a floating type;
     3. integers before a floating type are labels;
     4. of two arrays of fractions, one with negative numbers in the second place is scores;
     5. several rounds of scores are scores.
@@ -73,6 +76,8 @@ def scores_come_first(first: Any, second: Any) -> bool | None:
     if a is None or b is None or not len(second):
         return b is not None and np.ndim(first) == 2 and len(second) > 0
     if a.constant != b.constant:
+        if b.constant and b.grades and a.negative and a.fractions:
+            return None
         if b.constant or (not a.fractions and b.fractions):
             return False
         if not b.grades:

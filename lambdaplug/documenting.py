@@ -118,9 +118,13 @@ _EXAMPLES = re.compile(r"\n\n(?=>>> )")
 
 
 def documented(thing: T) -> T:
-    """The class or function with its docstring in full: a decorator. Bases of many classes call it for each of them."""
+    """The class or function with its docstring in full: a decorator. Bases of many classes call it for each of them.
+
+    Those of users, with docstrings of their own kind, are left as they are.
+    """
     short: Any = vars(thing).get("__doc__") if isinstance(thing, type) else thing.__doc__
-    if not short:  # python -OO has none
+    ours = thing.__module__.partition(".")[0] == __name__.partition(".")[0]
+    if not short or not ours:  # python -OO has none
         return thing
     text = inspect.cleandoc(short)
     if "\nParameters\n---" not in text and "\nAttributes\n---" not in text:

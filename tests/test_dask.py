@@ -798,6 +798,72 @@ def test_workers_that_are_all_lost_at_once_end_the_training(mortal):
     assert "of 2 workers were lost" in str(error)  # the one or both, whichever was noticed
 
 
+def test_a_query_over_partitions_of_a_matrix_stays_whole_where_its_worker_trains_on_nothing(mortal):
+    # XGBoost keeps the partitions of a worker together, so that a query may go on from one to the next.
+    client, workers = mortal, addresses(mortal, 3)
+    rows = len(DATA.labels)
+    chunks = tuple(np.diff([0, 3, 7, rows // 2, rows]).tolist())  # most of them in the middle of a query
+    train = [placed(client, one, workers[:2]) for one in lp.dask.partition_by_query(DATA.X, DATA.labels, DATA.qid)]
+    apart = [da.from_array(one, chunks=(chunks, *one.shape[1:])) for one in (DATA.X, DATA.labels, DATA.qid)]
+    held = [client.persist(one, workers=workers[2:]) for one in apart]
+    with client.as_current():
+        wait(held)
+        valid = dxgb.DaskDMatrix(client, held[0], held[1], qid=held[2])
+    assert list(valid.worker_map) == workers[2:]
+    trained = within(
+        60,
+        lambda: lp.dask.train(
+            *(client, PARAMETERS["xgboost"], train, lp.LambdaRank("map"), 2), evals=[(valid, "valid")]
+        ),
+    )
+    expected = lp.evaluate("map", DATA.labels, DATA.predict(trained["booster"]), qid=DATA.qid)["map"]
+    assert trained["history"]["valid"]["map"][-1] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_worker_that_is_killed_while_rows_are_examined_ends_the_training(mortal):
+    dX, dy, dq, *_ = DATA.spread(mortal)
+    killed = both(mortal)[0]
+
+    def kill_when_examining():
+        def killing(*_, **__):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        importlib.import_module("lambdaplug.hosts.dask.checks").examine_partition = killing
+
+    mortal.run(kill_when_examining, workers=[killed])
+    error = within(60, lambda: lp.dask.train(mortal, {}, (dX, dy, dq), lp.LambdaRank("map"), num_boost_round=1))
+    assert isinstance(error, lp.LambdaplugError)
+    assert f"lost: {killed}" in str(error)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_client_that_is_gone_or_interrupted_holds_up_no_other(client, spread, host, monkeypatch):
+    dX, dy, dq, *_ = spread
+    cluster = importlib.import_module("lambdaplug.hosts.dask.cluster")
+    monkeypatch.setattr(cluster, "PATIENCE", 0.2)
+    fit = functools.partial(
+        *(lp.dask.train, client, PARAMETERS[host], (dX, dy, dq), lp.LambdaRank("map")), num_boost_round=1, host=host
+    )
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        gone = cluster.alone(other, both(client))
+        gone.__enter__()
+        waiting = threading.Thread(target=lambda: trained.append(fit()), daemon=True)
+        trained = []
+        waiting.start()
+        waiting.join(1.0)
+        assert not trained  # its client is there
+    waiting.join(60)  # closed, and the lock never given back
+    assert isinstance(trained[0], dict)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, cluster.alone(client, both(client)):
+        patch.setattr(client, "run_on_scheduler", interrupted)
+        assert isinstance(within(60, fit), KeyboardInterrupt)
+    assert isinstance(within(60, fit), dict)
+
+
 def test_connections_are_known_by_the_address_of_a_machine():
     connections_of = importlib.import_module("lambdaplug.hosts.dask.network").connections_of
     with contextlib.ExitStack() as stack:

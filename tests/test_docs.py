@@ -108,6 +108,8 @@ def test_shared_texts_are_filled_in():
     def unknown():
         """{nothing}"""
 
+    assert documented(unknown).__doc__ == "{nothing}"  # a user's, who need not know of these texts
+    unknown.__module__ = "lambdaplug.unknown"
     with pytest.raises(LookupError, match="nothing"):
         documented(unknown)
 

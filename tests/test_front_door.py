@@ -221,6 +221,10 @@ ORDERS = {
     "either: negative numbers and fractions": (FLOATS, CLICKS, None),
     "either: zeros and integers": ([0, 0, 0], GRADES, None),
     "either: zeros and fractions": (ZEROS, CLICKS, None),
+    "either: negative fractions and labels that are all equal": (FLOATS, [1, 1, 1], None),
+    "either: negative fractions and zeros": (FLOATS, ZEROS, None),
+    "numbers without a type": (np.array(GRADES, object), FLOATS, False),
+    "old: numbers without a type": (FLOATS, np.array(GRADES, object), True),
 }
 
 

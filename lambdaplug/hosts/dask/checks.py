@@ -1,5 +1,6 @@
 """Data on Dask, examined by the workers that hold it before a training: what would train wrongly is refused."""
 
+import contextlib
 import itertools
 import operator
 from collections.abc import Iterator, Sequence
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from distributed import wait
+from distributed import TimeoutError, wait
 
 from ...errors import LambdaplugError
 from ...evaluation import Metric
@@ -106,6 +107,7 @@ class Examined:
 
     parts: list[dict[str, Any]]  # of each partition X, y, qid or group, and all else, by name: futures
     workers: list[str]  # that have them
+    blocks: list[int]  # by number: partitions of the same one may share a query, and stay together
     lengths: list[int]  # the rows of every partition that was given
     partitions: list[Partition]
 
@@ -116,32 +118,51 @@ class Examined:
 
 def examine(client: Any, given: Any) -> Examined:
     """Have the workers examine a data set, given by name or as a DaskDMatrix; refuse what would not be trained on rightly."""
+    bound: list[str] = []
     if isinstance(given, dict):
         parts, unit = _parts(client, given), "partition"
         groups = [[number] for number in range(len(parts))]
     else:
-        (parts, groups), unit = _parts_of_matrix(client, given), "worker"
-    holders = _holders(client, [part["X"] for part in parts])
+        (parts, groups), unit, bound = _parts_of_matrix(client, given), "worker", list(given.worker_map)
+    holders = _holders(client, [part["X"] for part in parts], bound)
+    there = [holders[group[0]] for group in groups]
     tasks = [  # where the rows are: a copy elsewhere would make it look as if they were there, too
-        client.submit(_examine_joined, [parts[i] for i in group], workers=[holders[group[0]]], pure=False)
-        for group in groups
+        client.submit(_examine_joined, [parts[i] for i in group], workers=[holder], pure=False)
+        for group, holder in zip(groups, there, strict=True)
     ]
+    _wait(client, tasks, there)
     found: list[tuple[Partition, list[int]]] = client.gather(tasks)
     partitions = [one for one, _ in found]
     check_partitions(partitions, unit)
-    lengths = [0] * len(parts)
-    for group, (_, rows) in zip(groups, found, strict=True):
+    lengths, blocks = [0] * len(parts), [0] * len(parts)
+    for block, (group, (_, rows)) in enumerate(zip(groups, found, strict=True)):
         for number, count in zip(group, rows, strict=True):
-            lengths[number] = count
-    kept = [part for part, count in zip(parts, lengths, strict=True) if count]
-    workers = [holder for holder, count in zip(holders, lengths, strict=True) if count]
-    return Examined(kept, workers, lengths, [one for one in partitions if one.rows])
+            lengths[number], blocks[number] = count, block
+    kept = [number for number, count in enumerate(lengths) if count]
+    workers, blocks = [there[blocks[number]] for number in kept], [blocks[number] for number in kept]
+    return Examined(
+        [parts[number] for number in kept], workers, blocks, lengths, [one for one in partitions if one.rows]
+    )
 
 
-def _holders(client: Any, futures: list[Any]) -> list[str]:
-    """The worker that has each; of several, the one that was chosen least often before."""
-    with client.as_current():
-        wait(futures)
+def _wait(client: Any, futures: list[Any], workers: Sequence[str]) -> None:
+    """Wait for what these workers, and no others, may compute: as long as they are there."""
+    pending = futures
+    while pending:
+        with client.as_current(), contextlib.suppress(TimeoutError):
+            wait(pending, timeout=1)
+        pending = [one for one in futures if one.status == "pending"]
+        gone = sorted(set(workers) - set(client.ncores())) if pending else []
+        if gone:
+            raise LambdaplugError(
+                f"while rows were examined, workers that had them were lost: {', '.join(gone[:3])}. Killed, out of memory or "
+                "cut off; their own logs say more. Train again: what can be computed again, is (a DaskDMatrix: build it again)."
+            )
+
+
+def _holders(client: Any, futures: list[Any], workers: Sequence[str]) -> list[str]:
+    """The worker that has each; of several, the one that was chosen least often before. ``workers`` compute them, if any."""
+    _wait(client, futures, workers)
     for one in futures:
         if one.status != "finished":
             one.result()  # raises what went wrong

@@ -10,7 +10,7 @@ import functools
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ __all__ = ["DaskRanker", "Member", "Rows", "collected", "train"]
 # intervals, up to CONNECTING. One that is busy in Python sees that the training has ended when it needs the others: an
 # error is raised after BUSY, while it still runs.
 SOON, BUSY, CONNECTING = 2.0, 10.0, 300.0
+PATIENCE = 5.0  # between looks at who has the workers that a training waits for
+OWNED = ":lambdaplug:"  # in a lock's name, after that of its client
 
 # How an error is known that a worker raises because another one has ended: the hub's, and the hosts' own.
 SECOND_HAND = re.compile("EndedError|socket|allreduce|allgather|communicat", re.IGNORECASE)
@@ -206,8 +208,8 @@ def train(
     workers = sorted(set(data.workers))
     placed: list[list[Any]] = [[([], []) for _ in sets] for _ in workers]  # a worker's partitions, and their columns
     for place, one in enumerate(sets):
-        for number, (part, holder) in enumerate(zip(one.parts, one.workers, strict=True)):
-            mine = placed[workers.index(holder) if holder in workers else number % len(workers)][place]
+        for number, (part, holder, block) in enumerate(zip(one.parts, one.workers, one.blocks, strict=True)):
+            mine = placed[workers.index(holder) if holder in workers else block % len(workers)][place]
             mine[0].append(part)
             mine[1].append({name: futures[number] for name, futures in columns[one].items()})
     fewest = min(
@@ -220,12 +222,38 @@ def train(
         )
     which, uneven = [sets.index(known[key]) for key in keys], any(one.uneven for one in data.partitions)
     # Two trainings, each on some of the workers, would wait for each other. An actor belongs to the current client.
-    with client.as_current(), MultiLock(workers, client):
+    with client.as_current(), alone(client, workers):
         training = _Training(client, uuid.uuid4().hex, workers)
-        for rank, address in enumerate(workers):
-            task = work, which, placed[rank], training.hub, training.name, rank, len(workers), uneven
-            training.futures.append(client.submit(_run, *task, workers=[address], pure=False))
-        return training.outcome()
+        return training.outcome([(work, which, own) for own in placed], uneven)
+
+
+@contextlib.contextmanager
+def alone(client: Any, workers: list[str]) -> Iterator[None]:
+    """While this lasts, no other training has one of these workers, nor one of XGBoost's own, which has the same locks.
+
+    A lock outlasts the client that has it. So ours say whose they are, and whoever waits has the scheduler release those
+    of clients that are gone.
+    """
+    lock = MultiLock(workers, client)
+    lock.id = f"{client.id}{OWNED}{lock.id}"
+    try:
+        while not lock.acquire(timeout=PATIENCE):
+            with contextlib.suppress(Exception):  # a scheduler may refuse to run functions, or be without lambdaplug
+                client.run_on_scheduler(_release_abandoned, workers)
+        yield
+    finally:
+        if client.status == "running":
+            with contextlib.suppress(KeyError):  # interrupted before it was asked for
+                client.sync(client.scheduler.multi_lock_release, id=lock.id)
+
+
+def _release_abandoned(workers: list[str], dask_scheduler: Any = None) -> None:
+    """On the scheduler: release locks of these workers that clients have which are gone."""
+    locks = dask_scheduler.extensions["multi_locks"]
+    for holder in {locks.locks[worker][0] for worker in workers if locks.locks[worker]}:
+        client, owned, _ = holder.partition(OWNED)
+        if owned and client not in dask_scheduler.clients and not locks.requests_left[holder]:
+            locks.release(id=holder)
 
 
 class _Training:
@@ -236,8 +264,12 @@ class _Training:
         self.hub = client.submit(Hub, len(workers), actor=True, pure=False, workers=workers[:1])
         self.futures: list[Any] = []
 
-    def outcome(self) -> Any:
+    def outcome(self, tasks: Sequence[tuple[Any, ...]], uneven: bool) -> Any:
+        """What the first of the tasks returns; each goes to a worker, by rank."""
         try:
+            for rank, (task, address) in enumerate(zip(tasks, self.workers, strict=True)):
+                member = self.hub, self.name, rank, len(self.workers), uneven
+                self.futures.append(self.client.submit(_run, *task, *member, workers=[address], pure=False))
             pending = self.futures
             while pending and not self.gone() and all(one.status in ("pending", "finished") for one in pending):
                 with contextlib.suppress(TimeoutError, CancelledError):
