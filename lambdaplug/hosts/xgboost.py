@@ -6,6 +6,7 @@ import json
 import operator
 import re
 import sys
+import threading
 import warnings
 import weakref
 from collections import deque
@@ -62,6 +63,7 @@ class XGBoost(Host):
         self._settled: weakref.WeakSet[xgb.Booster] = weakref.WeakSet()
         self._refused: weakref.WeakKeyDictionary[xgb.Booster, Any] = weakref.WeakKeyDictionary()
         self._in_sight: weakref.WeakSet[Any] = weakref.WeakSet()  # EarlyStoppings, which are corrected
+        self._lock = threading.Lock()  # several trainings at once add to these while one looks through them
 
     def check(self, booster: Any, data: Any) -> None:
         """Refuse an early stopping out of sight that minimises our metric.
@@ -77,12 +79,14 @@ class XGBoost(Host):
         begun, before = self._begun.setdefault(booster, (self._reports, note))
         if self._reports == begun or note[0] is None or note == before:
             return
-        others = [*self._refused.values(), *self._in_sight]
+        with self._lock:
+            others = [*self._refused.values(), *self._in_sight]
         stopping = self._refused.get(booster) or _stopping_of(float(note[0]), others)
         if stopping is None or stopping.maximize or not self._watches_ours(stopping, self._reports - begun, booster):
             self._settled.add(booster)
             return
-        self._refused[booster] = stopping
+        with self._lock:
+            self._refused[booster] = stopping
         raise LambdaplugError(
             f"XGBoost's early stopping minimises {_watched(stopping)[0]!r}, of which higher is better. XGBoost guesses the "
             f"direction from a metric's name, and maximises only names that begin with {', '.join(MAXIMISED)}; lambdaplug "
@@ -160,7 +164,8 @@ class XGBoost(Host):
         """
         container = calling(xgb.callback.CallbackContainer)
         stoppings = _stoppings(container.callbacks) if container is not None else []
-        self._in_sight.update(stoppings)
+        with self._lock:
+            self._in_sight.update(stoppings)
         if not stoppings:
             self._unwatched.append(dict(reported))
             self._reports += 1
