@@ -51,6 +51,7 @@ def cluster_of(count, default=True):
         "distributed.worker.memory.terminate": False,
         "distributed.scheduler.active-memory-manager.start": False,
         "distributed.scheduler.work-stealing": False,
+        "distributed.deploy.lost-worker-timeout": "300s",  # a killed one may take its time to be replaced
     }
     with (
         dask.config.set(settled),
@@ -81,6 +82,8 @@ def addresses(client, count):
         workers = sorted(client.scheduler_info()["workers"])
         if len(workers) >= count:
             return workers[:count]
+        if len(client.cluster.worker_spec) < count:  # one that starts too slowly is given up
+            client.cluster.scale(count)
         time.sleep(0.1)
     raise TimeoutError(f"expected {count} workers, got {workers}")
 
