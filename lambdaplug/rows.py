@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ __all__ = [
 
 
 MANY_ROWS = 100_000  # from here on, counting saves more time than one more kernel takes to load
+BLOCK = 2 * MANY_ROWS  # rows that are looked at together where each takes tens of bytes
 
 
 def row_order(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
@@ -56,6 +57,28 @@ def gain_levels(
     ``begin[row]`` is where the row's gain begins in its query's list. By list: ``below``, where the next lower gain
     begins, and ``gains``, each above the query's lowest.
     """
+    begin, below = np.empty((2, len(gain)), np.int32)
+    gains, alike = np.empty(len(gain), np.float32), True
+    for first, last in _blocks(offsets):
+        part = slice(int(offsets[first]), int(offsets[last]))
+        found = _gain_levels(gain[part], grade[part], offsets[first : last + 1] - offsets[first])
+        alike &= found[0]
+        begin[part], below[part], gains[part] = found[1:]
+    return alike, begin, below, gains
+
+
+def _blocks(offsets: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Runs of whole queries (first, last) of about BLOCK rows each, so that what is made on the way stays small."""
+    first = 0
+    while first < len(offsets) - 1:
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + BLOCK, "right")) - 1)
+        yield first, last
+        first = last
+
+
+def _gain_levels(
+    gain: npt.NDArray[np.float64], grade: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]
+) -> tuple[bool, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     sizes = np.diff(offsets)
     filled = sizes > 0
     start = np.repeat(offsets[:-1], sizes)
@@ -67,11 +90,11 @@ def gain_levels(
     new[heads] = alike[heads] = True
     edges = np.concatenate([[0], np.flatnonzero(new) + 1, [len(rows)]])
     lengths = np.diff(edges)
-    begin = np.empty(len(rows), np.int32)
+    begin = np.empty(len(rows), np.int64)
     begin[rows] = np.repeat(edges[:-1], lengths) - start
-    below = (np.repeat(edges[1:], lengths) - start).astype(np.int32)
+    below = np.repeat(edges[1:], lengths) - start
     gains = falling - np.repeat(falling[offsets[1:][filled] - 1], sizes[filled])
-    return bool(alike.all()), begin, below, gains.astype(np.float32)
+    return bool(alike.all()), begin, below, gains
 
 
 def average_ranks(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

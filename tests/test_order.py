@@ -10,6 +10,7 @@ import xgboost as xgb
 from oracle import VALUES, moving, rank, swap_delta
 
 import lambdaplug as lp
+from lambdaplug import rows
 from lambdaplug.evaluation import per_query_values
 from lambdaplug.hosts.sharing import Share, sharing
 from lambdaplug.measures import swap_deltas
@@ -354,3 +355,16 @@ def test_unjudged_documents_have_no_gradient(name, spread):
     np.testing.assert_allclose(gradient[known], alone, rtol=1e-5, atol=1e-6)
     for other in (lp.FDSA(name, labels=labels), lp.LambdaRank(name, labels=labels, construction="local_cost")):
         assert np.isfinite(other.gradients(np.zeros(len(labels)), scores, group)[0]).all()
+
+
+def test_lists_by_gain_are_the_same_in_blocks_of_any_size(monkeypatch):
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(0, 9, 40)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    gain = rng.integers(0, 4, offsets[-1]).astype(float)
+    whole = rows.gain_levels(gain, gain, offsets)
+    for block in (1, 7, 50):
+        monkeypatch.setattr(rows, "BLOCK", block)
+        for found, expected in zip(rows.gain_levels(gain, gain, offsets), whole, strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert not rows.gain_levels(gain, -gain, offsets)[0]
