@@ -138,9 +138,11 @@ def main():
     print("\n".join(verdicts))
 
     axes = list(plt.subplot_mosaic("AA;BC", figsize=(8, 7))[1].values())
-    table.unstack().plot.bar(ax=axes[0], rot=0, xlabel="host", ylabel="mean over test queries", legend=False)
+    bars = table.stack().unstack(1)[list(texts)]
+    bars.index = [f"{host}, {measure}" for host, measure in bars.index]
+    bars.plot.bar(ax=axes[0], rot=0, xlabel="host and measure", ylabel="mean over test queries", legend=False)
     axes[0].set_title("Trained on one machine and by Ray Train")
-    plotting.legend(axes[0])
+    plotting.legend(axes[0], loc="lower left", bbox_to_anchor=(0.0, 1.08), ncols=2)
     for axis, host in zip(axes[1:], ["XGBoost", "LightGBM"], strict=True):
         axis.plot(*[found for (name, _), found in scores.items() if name == host], ".", markersize=2)
         axis.set(xlabel="score, one machine", ylabel="score, Ray")
