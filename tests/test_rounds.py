@@ -495,18 +495,36 @@ def test_another_label_source_follows_its_rows(data):
         xgb.cv(XGB, xgb_data(data), 3, nfold=2, obj=objective)
 
 
-def test_another_label_source_follows_its_rows_into_the_folds_of_xgboost(data):
-    clicks, seen = np.random.default_rng(0).random(len(data.labels)), []
-    objective = lp.LambdaRank("cndcg", labels=clicks)
-    folds = lp.query_folds(data.group, n=3)
+def within(pairs, rows):
+    """The pairs of these rows, numbered as the rows are."""
+    place = np.full(pairs.max() + 1, -1)
+    kept = rows[rows < len(place)]
+    place[kept] = np.flatnonzero(rows < len(place))
+    return place[pairs][(place[pairs] >= 0).all(axis=1)]
+
+
+@pytest.mark.parametrize("what", ["labels", "columns", "pairs"])
+def test_what_is_beside_the_labels_follows_its_rows_into_the_folds_of_xgboost(data, what):
+    beside, seen = np.random.default_rng(0).random(len(data.labels)), []
+    starts = np.cumsum(data.group) - data.group
+    pairs = np.column_stack([starts, starts + 1])  # of each query, the first row before the second
+
+    def of(rows=slice(None)):
+        if what == "pairs":
+            return lp.Preferences(pairs if isinstance(rows, slice) else within(pairs, rows))
+        if what == "columns":
+            return lp.LambdaRank(lp.Revenue(price=beside[rows]))
+        return lp.LambdaRank("cndcg", labels=beside[rows])
+
+    objective, folds = of(), lp.query_folds(data.group, n=3)
 
     def gradients(scores, part):
         found = objective(scores, part)
         rows, sizes = folds[len(seen) % 3][0], folds.groups[len(seen) % 3][0]
         np.testing.assert_array_equal(part.get_label(), data.labels[rows].astype(np.float32))
-        direct = lp.LambdaRank("cndcg", labels=clicks[rows])
-        want = direct.gradients(labels=data.labels[rows], scores=scores, group=sizes)
+        want = of(rows).gradients(labels=data.labels[rows], scores=scores, group=sizes)
         np.testing.assert_array_equal(found, want)
+        assert np.abs(found[0]).max() > 0
         seen.append(part)
         return found
 
@@ -515,7 +533,7 @@ def test_another_label_source_follows_its_rows_into_the_folds_of_xgboost(data):
     assert len(seen) == 6
     slice_of_fold = seen[0].slice([0, 1], allow_groups=True)  # is known to nobody
     slice_of_fold.set_group([2])
-    with pytest.raises(lp.LambdaplugError, match=r"fpreproc=folds\.fpreproc"):
+    with pytest.raises(lp.LambdaplugError, match="a slice of an XGBoost DMatrix does not say which"):
         objective(np.zeros(2), slice_of_fold)
 
 
