@@ -97,8 +97,13 @@ WITHOUT_MEASURE = {  # of the training part: X, y, group
     "Preferences": lambda part: lp.Preferences(pairs_of(*part[1:])),
     "YetiRank's weights": lambda _: lp.presets.catboost_yetirank(),
 }
-CATBOOST = {
-    "YetiRank": lambda _: {"loss_function": "YetiRank"},
+YETIRANK = {  # its own trees have the same split throughout a level; the others are LightGBM's kind and XGBoost's
+    "YetiRank": {},
+    "YetiRank, leaf-wise trees": {"grow_policy": "Lossguide", "max_leaves": 31},
+    "YetiRank, depth-wise trees": {"grow_policy": "Depthwise", "depth": 6},
+}
+LIKE = {"lightgbm": "YetiRank, leaf-wise trees", "xgboost": "YetiRank, depth-wise trees"}
+CATBOOST = {name: lambda _, trees=trees: {"loss_function": "YetiRank"} | trees for name, trees in YETIRANK.items()} | {
     "YetiRank, mode": lambda measure: {"loss_function": f"YetiRank:mode={_catboost(measure, 'MAP', 'MRR', 'ERR')}"},
     "StochasticRank": lambda measure: {"loss_function": f"StochasticRank:metric={_catboost(measure, 'MRR', 'ERR')}"},
     "LambdaMart": lambda measure: {
@@ -203,7 +208,7 @@ def contenders(host, chosen):
     ``chosen``: words of GROUPS, and names.
     """
     if host == "catboost":
-        every, usual = CATBOOST, ["YetiRank"]
+        every, usual = CATBOOST, [*YETIRANK]
     else:
         fixed = {name: (lambda _, spec=spec: spec) for name, spec in (BUILT_IN[host] | WITHOUT_MEASURE).items()}
         every, usual = fixed | OURS | ABLATIONS | PEERS, [*BUILT_IN[host], *OURS]
@@ -278,11 +283,19 @@ def play(task):
         path.with_suffix(".part.npy").replace(path)
 
 
+def times(name, options):
+    """How often a set is cross-validated: a generated one, with thousands of test queries for each model, once."""
+    return 1 if name in GENERATED else options.repeats
+
+
 def tasks(options, out):
     """What is still to be played. Contenders that do not depend on the measure are trained once for all of them."""
-    for repeat, name, host in itertools.product(range(options.repeats), options.sets, options.hosts):
+    played = [
+        (repeat, name) for repeat in range(options.repeats) for name in options.sets if repeat < times(name, options)
+    ]
+    for (repeat, name), host in itertools.product(played, options.hosts):
         for contender in contenders(host, options.contenders):
-            once = contender in {*BUILT_IN.get(host, ()), *WITHOUT_MEASURE, "YetiRank"}
+            once = contender in {*BUILT_IN.get(host, ()), *WITHOUT_MEASURE, *YETIRANK}
             each = [[text] for text in options.measures if contender in plays(host, options.contenders, text)]
             for texts in [options.measures] if once else each:
                 if not all(path_of(out, name, host, contender, text, repeat).exists() for text in texts):
@@ -294,8 +307,8 @@ def results(options, out):
     found = {}
     for name, text, host in itertools.product(options.sets, options.measures, options.hosts):
         for contender in plays(host, options.contenders, text):
-            repeats = [path_of(out, name, host, contender, text, repeat) for repeat in range(options.repeats)]
-            values = np.mean([np.load(path) for path in repeats], axis=0)
+            repeats = range(times(name, options))
+            values = np.mean([np.load(path_of(out, name, host, contender, text, k)) for k in repeats], axis=0)
             found[name, text, host, contender] = values[~np.isnan(values)]
     return found
 
@@ -435,7 +448,9 @@ def main():
         nargs="*",
         help="main (built-ins and ours), ablations, all, or names; default all, --quick: main",
     )
-    parser.add_argument("--repeats", type=int, default=3, help="of the cross-validation, each with other parts")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="of the cross-validation, each with other parts; generated data: 1"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="trainings at a time, each on one thread")
     parser.add_argument("--out", default="tournament", help="where finished trainings are kept")
     options = parser.parse_args()
@@ -467,9 +482,10 @@ def main():
     own = compared(values, "lp.objective", lambda host: [(host, name) for name in BUILT_IN.get(host, ())])
     if len(own):
         report(own, "lp.objective against the best built-in objective of the same host")
-    other = compared(values, "lp.objective", lambda _: [("catboost", "YetiRank")])
-    if len(other):
-        report(other, "lp.objective against CatBoost's YetiRank, each with its own trees")
+    for trees, rival in (("each with its own trees", lambda _: "YetiRank"), ("the same kind of trees", LIKE.get)):
+        other = compared(values, "lp.objective", lambda host, rival=rival: [("catboost", rival(host))])
+        if len(other):
+            report(other, f"lp.objective against CatBoost's YetiRank, {trees}")
     others(values)
     matrix(values)
     if len(own):
