@@ -110,10 +110,14 @@ class XGBoost(Host):
         position = data.get_float_info(
             "label_lower_bound"
         )  # a slice keeps it, and nothing else that ranking leaves free
-        raw = data.get_label(), data.get_uint_info("group_ptr"), data.get_weight(), position
+        labels, raw = data.get_label(), (data.get_uint_info("group_ptr"), data.get_weight(), position)
         known = self._known.get(data)
-        if known is None or not all(map(np.array_equal, known[0], raw)):
-            known = self._known[data] = raw, _queries(data, *raw)
+        if (
+            known is None
+            or not all(map(np.array_equal, known[0], raw))
+            or not np.array_equal(known[1].labels, labels.reshape(-1))  # the getter's own copy is not kept
+        ):
+            known = self._known[data] = raw, _queries(data, labels, *raw)
         return known[1]
 
     def trees(self, booster: Any) -> int:
