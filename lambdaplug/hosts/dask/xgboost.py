@@ -15,9 +15,9 @@ from xgboost.tracker import RabitTracker
 
 from ...errors import LambdaplugError
 from ...measures import Measure
-from ...objectives import Objective, Unbiased, as_objective
+from ...objectives import Objective, as_objective
 from ..base import by_name
-from ..bias import position_bias, remember
+from ..bias import learned, remember
 from ..callback import Callback, with_callback
 from ..sharing import set_columns
 from ..xgboost import XGBRanker, metrics_of, plain_parameters
@@ -114,7 +114,7 @@ def _work(
     sets: list[Rows],
 ) -> Any:
     """A worker's training: its Booster and history, and the curve of position biases if there is one."""
-    objective, history = options["obj"], dict[str, Any]()
+    history: dict[str, Any] = {}
     threads = params.get("nthread") or params.get("n_jobs") or member.threads
     network, general = settings
     with _connected(member, network), xgb.config_context(**general):
@@ -131,10 +131,7 @@ def _work(
             evals_result=history,
             **{**options, "callbacks": [_together(one) for one in options["callbacks"]]},
         )
-    if member.rank > 0:
-        return None
-    learns = isinstance(objective, Unbiased) and objective.propensities is None
-    return booster, history, position_bias(objective) if learns else None
+    return None if member.rank > 0 else (booster, history, learned(options["obj"], options["obj"]))
 
 
 # --- on the client -------------------------------------------------------------------------------------------------
@@ -145,6 +142,8 @@ def train_sets(
 ) -> dict[str, Any]:
     """``lp.dask.train`` of checked arguments; ``matrix_options`` are for data that are no DaskDMatrix."""
     objective, metric = options.pop("objective"), options.pop("metric")
+    if metric is None and names and not params.get("eval_metric"):
+        metric = metrics_of(objective, None)[1]
     settings = options.pop("coll_cfg", None), xgb.get_config()
     params = plain_parameters(dict(params), objective, params.get("eval_metric"))
     quantile = params.get("tree_method") in (None, "auto", "hist") and params.get("booster") != "gblinear"
@@ -227,7 +226,7 @@ class DaskXGBRanker(dxgb.DaskXGBRanker, DaskRanker):  # type: ignore[misc]
         if any(one["qid"] is None for one in sets):
             raise LambdaplugError(f"eval_qid: expected one for each of eval_set ({len(sets) - 1}).")
         objective = as_objective(self.objective)
-        words, metric = metrics_of(objective, self.eval_metric)
+        words, metric = metrics_of(None, self.eval_metric)
         strange = [one for one in (words if isinstance(words, (list, tuple)) else [words]) if callable(one)]
         if strange:
             raise LambdaplugError(
