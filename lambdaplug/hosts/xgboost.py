@@ -18,6 +18,7 @@ import numpy.typing as npt
 import xgboost as xgb
 
 from ..data import whole_queries
+from ..documenting import documented
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
 from ..folds import held_rows
@@ -426,6 +427,7 @@ def plain_parameters(parameters: dict[str, Any], objective: object, metric: obje
     return parameters
 
 
+@documented
 class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
     """``xgboost.XGBRanker`` that takes a measure, ``XGBRanker(objective="map")``, or any objective of lambdaplug.
 
@@ -436,17 +438,10 @@ class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
     long as the rows of a query stand together. ``qid="query"`` is the name of a column of X: query ids, no feature, in
     ``fit``, ``predict`` and ``score``. Frames are pandas', Polars' or Arrow's.
 
-    Parameters
-    ----------
-    objective : str, Measure or Objective
-        A measure, by its text or as an object, means ``lp.objective(measure)``; XGBoost's own words (``"rank:ndcg"``) keep
-        their meaning.
+    {ranker_objective}
     **kwargs
         All parameters of ``xgboost.XGBRanker``.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> data = lp.data.cubic(queries=20, documents=8, features=5)
     >>> model = lp.XGBRanker(objective=lp.LambdaRank("ndcg"), n_estimators=3, n_jobs=1)
     >>> model.fit(data.X, data.labels, qid=data.qid).predict(data.X).shape

@@ -85,13 +85,12 @@ def check_partitions(partitions: Sequence[Partition], workers: Sequence[str] | N
     for number, one in enumerate(partitions):
         for trouble in one.troubles:
             raise LambdaplugError(trouble.format(f"partition {number}"))
-    filled = [number for number, one in enumerate(partitions) if len(one.ids)]  # others may have another type of ids
-    if not filled:
-        return
-    unit, place = "partition", dict(zip(filled, filled, strict=True))
+    unit, place = "partition", list(range(len(partitions)))
     if workers is not None:
-        unit, place = "worker", {number: sorted(set(workers)).index(workers[number]) for number in filled}
-        filled.sort(key=place.__getitem__)
+        unit, place = "worker", [sorted(set(workers)).index(one) for one in workers]
+    filled = sorted((i for i, one in enumerate(partitions) if len(one.ids)), key=place.__getitem__)
+    if not filled:  # whose ids may be of another type
+        return
     ids, sizes = (np.concatenate([getattr(partitions[i], name) for i in filled]) for name in ("ids", "sizes"))
     where = np.repeat([place[i] for i in filled], [len(partitions[i].ids) for i in filled])
     starts = np.flatnonzero(np.append(True, (ids[1:] != ids[:-1]) | (where[1:] != where[:-1])))
@@ -137,13 +136,9 @@ def settled(client: Any, futures: Sequence[Any], workers: Sequence[str] = ()) ->
 
 def examine(client: Any, given: Any) -> Examined:
     """Have the workers examine a data set, given by name or as a DaskDMatrix; refuse what would not be trained on rightly."""
-    if isinstance(given, dict):
-        parts, bound = _parts(client, given), None
-        holders = _holders(client, [part["X"] for part in parts])
-        blocks = list(range(len(parts)))
-    else:
-        parts, holders = _parts_of_matrix(client, given)
-        bound, blocks = holders, list(map(holders.index, holders))
+    parts, bound = _parts(client, given) if isinstance(given, dict) else _parts_of_matrix(client, given)
+    holders = _holders(client, [part["X"] for part in parts]) if bound is None else bound
+    blocks = range(len(parts)) if bound is None else map(bound.index, bound)
     tasks = [  # where the rows are: a copy elsewhere would make it look as if they were there, too
         client.submit(_examine, part, workers=[holder], pure=False) for part, holder in zip(parts, holders, strict=True)
     ]
@@ -178,8 +173,8 @@ def _computed(client: Any, collections: Mapping[K, Any]) -> dict[K, list[Any]]:
     return {name: list(itertools.islice(futures, len(some))) for name, some in parts.items()}
 
 
-def _parts(client: Any, given: dict[str, Any]) -> list[dict[str, Any]]:
-    """The partitions of collections, by name, as futures."""
+def _parts(client: Any, given: dict[str, Any]) -> tuple[list[dict[str, Any]], None]:
+    """The partitions of collections, by name, as futures; they are bound to no worker."""
     named = {name: one for name, one in given.items() if one is not None}
     if "qid" in named and "group" in named:
         raise LambdaplugError("qid and group: expected one, got both. Pass qid=, which cannot be misaligned unnoticed.")
@@ -193,11 +188,11 @@ def _parts(client: Any, given: dict[str, Any]) -> list[dict[str, Any]]:
     for name, some in futures.items():
         if len(some) != count:
             raise LambdaplugError(f"{name}: expected {count} partitions, as X has, got {len(some)}. {LAY_OUT}")
-    return [{name: some[i] for name, some in futures.items()} for i in range(count)]
+    return [{name: some[i] for name, some in futures.items()} for i in range(count)], None
 
 
 def _parts_of_matrix(client: Any, matrix: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """The partitions of a DaskDMatrix, by the names that they have here; and the worker that has each."""
+    """The partitions of a DaskDMatrix, by the names that they have here; and the worker that each is bound to."""
     gone = sorted(set(matrix.worker_map) - set(client.ncores()))
     if gone:  # no other worker would run what is sent to them
         raise LambdaplugError(

@@ -24,9 +24,10 @@ from ...objectives import Objective
 from ...queries import Array, Labels, vector
 from ...rows import sizes_of
 from ..estimators import QueryColumn
+from ..leaves import take
 from ..recorder import Recorder
 from .checks import COLUMN, Examined, add_columns, examine, settled
-from .layout import aligned, is_dask, join, take, values_of
+from .layout import aligned, is_dask, join, values_of
 from .network import abort
 
 __all__ = ["DaskRanker", "Member", "Rows", "collected", "train"]

@@ -14,6 +14,7 @@ import scipy.sparse
 from dask import delayed
 
 from ...errors import LambdaplugError
+from ..leaves import sliceable, take
 
 LAY_OUT = "Lay the data out first: dX, dy, dq = lp.dask.partition_by_query(X, y, qid)."
 
@@ -33,10 +34,6 @@ def ids_of(part: Any) -> npt.NDArray[Any]:
     if pd.isna(ids).any():
         raise LambdaplugError("qid: some rows have none. Drop them, or give each a query of its own.")
     return ids
-
-
-def take(part: Any, rows: Any) -> Any:
-    return part.iloc[rows] if hasattr(part, "iloc") else part[rows]
 
 
 def join(parts: Sequence[Any]) -> Any:
@@ -112,7 +109,7 @@ def partition_by_query(X: Any, y: Any, qid: Any, *columns: Any, npartitions: int
             "partition_by_query: expected Dask collections only, or none. Beside a Dask array X, a local y is "
             "da.from_array(y, chunks=X.chunks[0])."
         )
-    things = _aligned(things) if spread else [_sliceable(thing) for thing in things]
+    things = _aligned(things) if spread else [sliceable(thing) for thing in things]
     several = [parts_of(thing) if spread else [thing] for thing in things]
     unit, counts = ("partitions", list(map(len, several))) if spread else ("rows", [one.shape[0] for one in things])
     for place, count in enumerate(counts):
@@ -142,12 +139,6 @@ def partition_by_query(X: Any, y: Any, qid: Any, *columns: Any, npartitions: int
         results.append(later(_gathered, nout=len(things))([later(_piece)(low, high, *part) for part in some]))
         rows.append(int(sizes[first:last].sum()))
     return tuple(_like(thing, [delayed(one[i]) for one in results], rows) for i, thing in enumerate(things))
-
-
-def _sliceable(thing: Any) -> Any:
-    if scipy.sparse.issparse(thing):
-        return thing.tocsr()  # not every kind can be sliced by rows
-    return thing if hasattr(thing, "iloc") else np.asarray(thing)
 
 
 def _aligned(things: list[Any]) -> list[Any]:

@@ -9,6 +9,7 @@ import lightgbm as lgb
 import numpy as np
 from distributed import default_client
 
+from ...documenting import documented
 from ...errors import LambdaplugError
 from ...evaluation import Metric
 from ...objectives import Objective, as_objective
@@ -17,10 +18,10 @@ from ..base import by_name
 from ..bias import learned, remember
 from ..callback import Callback
 from ..estimators import as_metric
+from ..leaves import take
 from ..lightgbm import LGBMRanker
 from ..sharing import STAND_IN_WEIGHT, Share, set_columns, sharing
 from .cluster import DaskRanker, Member, Rows, collected, train
-from .layout import take
 from .network import connected
 
 __all__ = ["DaskLGBMRanker", "train_sets"]
@@ -122,6 +123,7 @@ def _work(params: dict[str, Any], network: list[Any], fit: dict[str, Any], membe
 # --- on the client -------------------------------------------------------------------------------------------------
 
 
+@documented
 class DaskLGBMRanker(lgb.DaskLGBMRanker, DaskRanker):  # type: ignore[misc]
     """``lightgbm.DaskLGBMRanker`` that takes a measure or an objective: ``.fit(dX, dy, qid=dq)``, or ``group=`` as the parent.
 
@@ -129,18 +131,12 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker, DaskRanker):  # type: ignore[misc]
     ``lp.metric(...)``, exact over the workers, and is the measure trained for if left out; on such metrics early
     stopping works too. Data that cut a query are refused. ``score`` is that of ``lp.LGBMRanker``.
 
-    Parameters
-    ----------
-    objective : str, Measure or Objective
-        A measure, by its text or as an object, means ``lp.objective(measure)``.
+    {ranker_objective}
     client : distributed.Client, optional
         Default the current one.
     **kwargs
         All parameters of ``lightgbm.DaskLGBMRanker``.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> model = lp.DaskLGBMRanker(objective="map", n_estimators=50)  # model.fit(dX, dy, qid=dq), Dask's arrays
     >>> model.n_estimators
     50

@@ -13,6 +13,7 @@ import xgboost as xgb
 from xgboost import dask as dxgb
 from xgboost.tracker import RabitTracker
 
+from ...documenting import documented
 from ...errors import LambdaplugError
 from ...measures import Measure
 from ...objectives import Objective, as_objective
@@ -175,6 +176,7 @@ def _tried(run: Callable[[], Any], attempts: int = 3) -> Any:
     return _tried(run, attempts - 1)
 
 
+@documented
 class DaskXGBRanker(dxgb.DaskXGBRanker, DaskRanker):  # type: ignore[misc]
     """``xgboost.dask.DaskXGBRanker`` that takes a measure or an objective: ``.fit(dX, dy, qid=dq)``.
 
@@ -182,16 +184,10 @@ class DaskXGBRanker(dxgb.DaskXGBRanker, DaskRanker):  # type: ignore[misc]
     that cut a query are refused, whatever ``allow_group_split`` says: rows are not moved unless you ask
     ``lp.dask.partition_by_query`` to. ``score`` is that of ``lp.XGBRanker``.
 
-    Parameters
-    ----------
-    objective : str, Measure or Objective
-        A measure, by its text or as an object, means ``lp.objective(measure)``.
+    {ranker_objective}
     **kwargs
         All parameters of ``xgboost.dask.DaskXGBRanker``.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> model = lp.DaskXGBRanker(objective="map", n_estimators=50)  # model.fit(dX, dy, qid=dq), Dask's arrays
     >>> model.n_estimators
     50
