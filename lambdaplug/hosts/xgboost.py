@@ -517,27 +517,21 @@ def _with_numbered_queries(given: dict[str, Any]) -> dict[str, Any]:
 
     What is given twice stays one object: by that XGBoost knows an evaluation set that is the training data.
     """
-    made: dict[int, Any] = {}
+    made: dict[int, Any] = {id(None): None}
 
     def numbered(ids: Any, name: str) -> Any:
-        if ids is not None and id(ids) not in made:
+        if id(ids) not in made:
             made[id(ids)] = _numbered(ids, name)
-        return made.get(id(ids))
+        return made[id(ids)]
 
     def with_codes(X: Any, name: str) -> Any:
-        if hasattr(X, "assign") and "qid" in getattr(X, "columns", ()):
-            ids = X["qid"]
-            if id(X) not in made:
-                codes = _numbered(ids, name)
-                made[id(X)] = X if codes is ids else X.assign(qid=codes)
-            return made[id(X)]
-        return X
+        if id(X) not in made:
+            ids = X["qid"] if hasattr(X, "assign") and "qid" in getattr(X, "columns", ()) else None
+            codes = None if ids is None else _numbered(ids, name)
+            made[id(X)] = X if codes is ids else X.assign(qid=codes)
+        return made[id(X)]
 
-    changed = dict(given)
-    if "X" in given:
-        changed["X"] = with_codes(given["X"], "the column qid of X")
-    if "qid" in given:
-        changed["qid"] = numbered(given["qid"], "qid")
+    changed = {**given, "X": with_codes(given["X"], "the column qid of X"), "qid": numbered(given["qid"], "qid")}
     if given.get("eval_set"):
         changed["eval_set"] = [(with_codes(X, "the column qid in eval_set"), *rest) for X, *rest in given["eval_set"]]
     if given.get("eval_qid"):
