@@ -1,14 +1,17 @@
-"""Arguments that are numbers, checked in one place: each error says what was expected and what came. And pandas, if it is there."""
+"""Arguments that are numbers, checked in one place: each error says what was expected and what came. And optional libraries."""
 
+import contextlib
+import importlib
 import math
 import numbers
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from .errors import LambdaplugError
 
-__all__ = ["import_pandas", "integer", "is_number", "not_negative", "positive", "refuse_data", "shown"]
+__all__ = ["import_pandas", "integer", "is_number", "not_negative", "positive", "progress_bar", "refuse_data", "shown"]
 
 
 def shown(value: object) -> str:
@@ -69,3 +72,17 @@ def import_pandas() -> Any:
     except ImportError:
         raise LambdaplugError("a frame needs pandas: python -m pip install pandas.") from None
     return pandas
+
+
+@contextlib.contextmanager
+def progress_bar(total: int, title: str, wanted: bool, **options: Any) -> Iterator[Callable[[int], Any]]:
+    """What tells tqdm of progress; tqdm is silent where there is no terminal, and we are where there is no tqdm."""
+    try:
+        tqdm = importlib.import_module("tqdm").tqdm if wanted else None
+    except ImportError:
+        tqdm = None
+    if tqdm is None:
+        yield lambda _: None
+    else:
+        with tqdm(total=total, desc=title, **{"disable": None, "leave": False, **options}) as bar:
+            yield bar.update

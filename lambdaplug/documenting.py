@@ -99,6 +99,10 @@ progress : bool
     "qid": """\
 qid : array-like, optional
     In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.""",
+    "ranker_objective": """\
+objective : str, Measure or Objective
+    A measure, by its text or as an object, means ``lp.objective(measure)``; the host's own words (``"lambdarank"``,
+    ``"rank:ndcg"``) keep their meaning.""",
     "relevant": """\
 relevant : float
     Documents with a label >= this are relevant.""",

@@ -311,6 +311,14 @@ class Metric:
             data_set.on_metric(reported)
         return reported
 
+    def per_query(self, queries: Queries, scores: Any, threads: int | None = None) -> list[Array]:
+        """One array per measure, one value per query."""
+        return [
+            value
+            for kinds, empty, labels, ties, _ in self.parts
+            for value in per_query_values(kinds, queries, scores, empty, threads, labels, ties)
+        ]
+
     def report(
         self,
         queries: Queries,
@@ -321,11 +329,7 @@ class Metric:
         total: Callable[[Array], Array] | None = None,
     ) -> list[Any]:
         """(name, value) of each measure, for LightGBM with the word that higher is better."""
-        values = [
-            value
-            for kinds, empty, labels, ties, _ in self.parts
-            for value in per_query_values(kinds, queries, scores, empty, threads, labels, ties)
-        ]
+        values = self.per_query(queries, scores, threads)
         weighted = [part.weighted for part in self.parts for _ in part.kinds]
         if any(weighted) and queries.document_weight is not None:
             raise LambdaplugError(

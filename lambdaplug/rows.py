@@ -13,6 +13,7 @@ from .kernels import FEW_LEVELS, rank_kernel, sort_kernel
 __all__ = [
     "MANY_ROWS",
     "average_ranks",
+    "blocks",
     "differing",
     "gain_levels",
     "ideal_order",
@@ -59,7 +60,7 @@ def gain_levels(
     """
     begin, below = np.empty((2, len(gain)), np.int32)
     gains, alike = np.empty(len(gain), np.float32), True
-    for first, last in _blocks(offsets):
+    for first, last in blocks(offsets, BLOCK):
         part = slice(int(offsets[first]), int(offsets[last]))
         found = _gain_levels(gain[part], grade[part], offsets[first : last + 1] - offsets[first])
         alike &= found[0]
@@ -67,13 +68,16 @@ def gain_levels(
     return alike, begin, below, gains
 
 
-def _blocks(offsets: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Runs of whole queries (first, last) of about BLOCK rows each, so that what is made on the way stays small."""
-    first = 0
-    while first < len(offsets) - 1:
-        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + BLOCK, "right")) - 1)
-        yield first, last
-        first = last
+def blocks(
+    offsets: npt.NDArray[np.int64], rows: int, first: int = 0, last: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Runs of whole queries (first, last) of about so many rows each, or one longer query: what is made of them stays small."""
+    last = len(offsets) - 1 if last is None else last
+    while first < last:
+        reached = int(np.searchsorted(offsets, offsets[first] + rows, "right")) - 1
+        end = min(max(reached, first + 1), last)
+        yield first, end
+        first = end
 
 
 def _gain_levels(

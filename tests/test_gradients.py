@@ -1,5 +1,9 @@
 """LambdaRank's gradients: against the pair loop in plain Python, and what must hold whatever the data."""
 
+import gc
+import importlib
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -159,6 +163,38 @@ def test_fifty_thousand_documents_in_one_query():
     tracemalloc.stop()
     assert peak < 1000 * n  # bytes; n^2 would be 2.5e9
     assert np.count_nonzero(gradient) > 100
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        lp.LambdaRank("ndcg"),
+        lp.LambdaRank("err@5", noise=1.0),
+        lp.PLRank("ndcg@5"),
+        lp.Unbiased(lp.LambdaRank("map"), "rows"),
+    ],
+    ids=repr,
+)
+def test_a_round_keeps_no_scores(objective, monkeypatch):
+    # Kept by a cycle, they would stay for rounds, 8 bytes per row each: as long as it is not collected.
+    base, made = importlib.import_module("lambdaplug.objectives.base"), []
+
+    def noting(values, _):
+        made.append(own := np.array(values, np.float64))
+        return own
+
+    monkeypatch.setattr(base, "vector", noting)
+    scores, labels, group = generated(longest=8)
+    gc.collect()
+    gc.disable()
+    try:
+        objective.gradients(labels=labels, scores=scores, group=group)
+        noted = [weakref.ref(one) for one in made]
+        made.clear()
+        assert noted
+        assert not any(one() is not None for one in noted)
+    finally:
+        gc.enable()
 
 
 def test_a_query_weight_of_two_is_the_query_twice():

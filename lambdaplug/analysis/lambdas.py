@@ -24,6 +24,7 @@ from ..objectives import LambdaRank, Mixture, Objective
 from ..objectives.base import Ranking, Scratch
 from ..objectives.pairs import Work
 from ..queries import Array, Queries, group_sizes, vector
+from ..rows import row_order
 from .curves import Curves
 
 __all__ = [
@@ -221,7 +222,7 @@ class TopLabels(Diagnostic):
 
     def __call__(self, moment: Moment) -> dict[str, float]:
         queries = moment.queries
-        found = queries.labels[_ranked_rows(queries, moment.scores)[_ranks(queries) < self.k]]
+        found = queries.labels[_ranked_rows(queries, moment.scores)[row_order(queries.offsets) < self.k]]
         levels = np.unique(queries.labels)
         return {f"label {level:g} in the top {self.k}": float(np.mean(found == level)) for level in levels.tolist()}
 
@@ -251,7 +252,7 @@ class RankChanges(Diagnostic):
         queries = moment.queries
         if moment.before is not None and len(moment.scores):
             moved = _ranked_rows(queries, moment.before) != _ranked_rows(queries, moment.scores)
-            top, whole = float(np.mean(moved[_ranks(queries) < self.k])), float(np.mean(moved))
+            top, whole = float(np.mean(moved[row_order(queries.offsets) < self.k])), float(np.mean(moved))
         return {f"changed in the top {self.k}": top, "changed in the list": whole}
 
 
@@ -503,7 +504,3 @@ def _parts(objective: Objective, queries: Queries, tier: Array | None = None) ->
 
 def _ranked_rows(queries: Queries, scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return np.repeat(queries.offsets[:-1], queries.sizes) + queries.rank(vector(scores, "scores"), 1)
-
-
-def _ranks(queries: Queries) -> npt.NDArray[np.int64]:
-    return np.arange(queries.offsets[-1]) - np.repeat(queries.offsets[:-1], queries.sizes)

@@ -1,9 +1,7 @@
 """A measure as a function of a model's weights, for models whose scores are sums of weights: boosted trees."""
 
-import importlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,10 +20,10 @@ from ..kernels import (
 )
 from ..measures import Measure, as_measure
 from ..objectives import LambdaRank
-from ..queries import TOP_SHARE, Array, Queries
+from ..queries import Array, Queries
 from ..rows import row_order
 
-__all__ = ["Landscape", "LeafModel", "Trial", "progress_bar", "unit", "unit_directions"]
+__all__ = ["Landscape", "LeafModel", "Trial", "unit", "unit_directions"]
 
 Places: TypeAlias = npt.NDArray[np.int32]
 Table: TypeAlias = Callable[[int, int], Array]  # directions first..last-1, one per column
@@ -264,9 +262,7 @@ class _Ruler:
 
     def __init__(self, landscape: Landscape, rows: _Rows) -> None:
         longest = int(np.diff(rows.offsets).max())
-        cutoff = landscape.measure.cutoff
-        self.top = cutoff if cutoff is not None and TOP_SHARE * cutoff * len(rows.norm) <= len(rows.gain) else None
-        self.rows = rows
+        self.rows, self.top = rows, landscape.queries.top(landscape.measure.cutoff)
         self.value = value_kernel(landscape.measure.value)
         self.discount, self.k = landscape._prepared.discount, landscape._prepared.k
         self.buffers = np.empty((2, longest)), np.empty((2, longest), np.int32)
@@ -297,17 +293,3 @@ def unit_directions(size: int, numbers: Sequence[int], seed: int) -> Array:
     for column, number in enumerate(numbers):
         table[:, column] = unit(np.random.default_rng([seed, number]).standard_normal(size))
     return table
-
-
-@contextmanager
-def progress_bar(total: int, title: str, wanted: bool) -> Iterator[Callable[[int], Any]]:
-    """What tells tqdm of progress; tqdm is silent where there is no terminal, and we are where there is no tqdm."""
-    try:
-        tqdm = importlib.import_module("tqdm").tqdm if wanted else None
-    except ImportError:
-        tqdm = None
-    if tqdm is None:
-        yield lambda _: None
-    else:
-        with tqdm(total=total, desc=title, disable=None, leave=False) as bar:
-            yield bar.update

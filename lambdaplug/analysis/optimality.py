@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import plotting
-from ..checking import integer
+from ..checking import integer, progress_bar
 from ..errors import LambdaplugError
 from ..queries import Array
 from ..tables import Report
 from .curves import Curves
-from .landscape import Landscape, Trial, progress_bar, unit_directions
+from .landscape import Landscape, Trial, unit_directions
 
 __all__ = ["SINGLE_STEPS", "STEPS", "Optimality", "Rule", "Rules", "confidence_of", "directions_for", "examine"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import importlib
 import io
@@ -11,14 +10,15 @@ import os
 import re
 import threading
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from ..checking import integer
+from ..checking import integer, progress_bar
 from ..errors import LambdaplugError
 from ..kernels import (
     LETOR_FAULTS,
@@ -277,23 +277,16 @@ class _Reader:
         self._chunks.close()
 
 
-@contextlib.contextmanager
-def _bar(paths: Sequence[Path], progress: bool | None) -> Iterator[Callable[[int], object]]:
+def _bar(paths: Sequence[Path], progress: bool | None) -> AbstractContextManager[Callable[[int], object]]:
     """What tells a progress bar over the bytes of the files, if there is to be one, how many were read."""
     size = sum(path.stat().st_size for path in paths if path.is_file())
-    tqdm = None
-    if progress or (progress is None and size >= LARGE_BYTES):
+    if progress:
         try:
-            tqdm = importlib.import_module("tqdm").tqdm
+            importlib.import_module("tqdm")
         except ImportError:
-            if progress:
-                raise LambdaplugError("load_letor: progress=True needs tqdm: python -m pip install tqdm.") from None
-    if tqdm is None:
-        yield lambda _: None
-    else:
-        quiet = None if progress is None else False  # None: no bar where there is no terminal
-        with tqdm(total=size, unit="B", unit_scale=True, desc="load_letor", disable=quiet) as bar:
-            yield bar.update
+            raise LambdaplugError("load_letor: progress=True needs tqdm: python -m pip install tqdm.") from None
+    wanted, quiet = size >= LARGE_BYTES if progress is None else progress, None if progress is None else False
+    return progress_bar(size, "load_letor", wanted, unit="B", unit_scale=True, disable=quiet, leave=True)
 
 
 def _load(paths: list[Path], columns: _Columns, sort: bool, progress: bool | None) -> RankingData:

@@ -6,11 +6,16 @@ import numpy as np
 
 from ..checking import shown
 from ..errors import LambdaplugError
-from ..objectives import Objective
+from ..objectives import Objective, Unbiased
 from ..objectives.unbiased import PositionBias, State, keep_state, last_state
 from .following import host_of
 
-__all__ = ["position_bias", "remember"]
+__all__ = ["learned", "position_bias", "remember"]
+
+
+def learned(objective: Any, trained: Any) -> PositionBias | None:
+    """The ``position_bias`` of a worker's training; None where it learns none."""
+    return position_bias(trained) if isinstance(objective, Unbiased) and objective.propensities is None else None
 
 
 def remember(booster: Any, objective: Any, curve: PositionBias | None) -> None:

@@ -2,9 +2,10 @@
 
 import concurrent.futures
 import contextlib
+import functools
 import hashlib
-import importlib
 import multiprocessing
+import operator
 import os
 import pickle
 import tempfile
@@ -17,23 +18,22 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import plotting
-from ..analysis.landscape import progress_bar
-from ..checking import integer
+from ..checking import integer, progress_bar
 from ..errors import LambdaplugError
-from ..evaluation import Metric, import_pandas, mean, per_query_values
+from ..evaluation import Metric, import_pandas, mean
 from ..measures import Measure
 from ..objectives import Objective
 from ..objectives.base import require_objective
 from ..queries import Array, Queries
 from ..tables import Report
 from ..version import __version__
-from .callback import with_callback
+from .fitting import Part, fitted, loaded, require_host
 from .leaves import raw_scores
 
 __all__ = ["Front", "front"]
 
-Part: TypeAlias = Any  # (X, labels, group), or what unpacks into it
 Measures: TypeAlias = str | Measure | Metric | Sequence[str | Measure | Metric]
+ENDINGS = {"lightgbm": ".txt", "xgboost": ".json"}  # of a saved model
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -279,8 +279,7 @@ def front(
     (('ndcg', 'map'), (3, 2))
     >>> model = found.choose("ndcg", floor={"map": 0.5})
     """
-    if host not in FITS:
-        raise LambdaplugError(f"host: expected 'lightgbm' or 'xgboost', got {host!r}.")
+    require_host(host)
     if not 0.0 < level < 1.0:
         raise LambdaplugError(f"level: expected a number between 0 and 1, such as 0.95; got {level!r}.")
     integer(rounds, "rounds")
@@ -299,7 +298,7 @@ def front(
             _train_apart(objectives, given, jobs, tick)
         for objective in objectives:
             booster = _trained(objective, *given)
-            values.append(_measured(metric, queries, raw_scores(booster, X_valid)))
+            values.append(metric.per_query(queries, raw_scores(booster, X_valid)))
             boosters.append(booster)
             tick(int(jobs == 1))
     return Front(tuple(metric.names), row, tuple(boosters), np.array(values), level)
@@ -318,7 +317,7 @@ def _train_apart(objectives: list[Objective], given: tuple[Any, ...], jobs: int,
     """Train in processes of their own, which save what they have trained."""
     host, folder = given[2], given[-1]
     for objective in objectives:
-        _path(folder, FITS[host][2], (objective, *given[:-1]))  # says what cannot be sent
+        _path(folder, host, (objective, *given[:-1]))  # says what cannot be sent
     context = multiprocessing.get_context("spawn")  # after a fork, OpenMP hangs
     with concurrent.futures.ProcessPoolExecutor(jobs, context, _receive, (given,)) as pool:
         for done in concurrent.futures.as_completed([pool.submit(_train_one, objective) for objective in objectives]):
@@ -347,43 +346,31 @@ def _trained(
     folder: str | os.PathLike[str] | None,
 ) -> Any:
     """The Booster; with a folder the one that is there, or saved there."""
-    fit, load, ending = FITS[host]
-    valid = valid if objective.watchers else None
+    watched = list(dict.fromkeys(watcher.metric for watcher in objective.watchers))
+    valid, metric = (valid, Metric(watched)) if watched else (None, None)
     if folder is None:
-        return fit(objective, train, valid, params, rounds)
-    path = _path(folder, ending, (objective, train, valid, host, params, rounds))
+        return fitted(host, objective, train, valid, params, rounds, metric)
+    path = _path(folder, host, (objective, train, valid, host, params, rounds))
     if path.exists():
-        return load(path)
-    booster = fit(objective, train, valid, params, rounds)
+        return loaded(host, path)
+    booster = fitted(host, objective, train, valid, params, rounds, metric)
     beside = path.with_name(f"{path.stem}.{os.getpid()}{path.suffix}")
     booster.save_model(str(beside))
     beside.replace(path)  # a whole file or none
     return booster
 
 
-def _measured(metric: Metric, queries: Queries, scores: Any) -> list[Array]:
-    """One array per measure, one value per query."""
-    return [
-        value
-        for kinds, empty, labels, ties, _ in metric.parts
-        for value in per_query_values(kinds, queries, scores, empty, None, labels, ties)
-    ]
-
-
 def _metric(measures: Measures) -> Metric:
     several = [measures] if isinstance(measures, (str, Measure, Metric)) else list(measures)
     if not several:
         raise LambdaplugError("measures: expected at least one, got none.")
-    metrics = [one if isinstance(one, Metric) else Metric([one]) for one in several]
-    found = metrics[0]
-    for further in metrics[1:]:
-        found = found + further
+    found = functools.reduce(operator.add, (one if isinstance(one, Metric) else Metric([one]) for one in several))
     if any(part.weighted for part in found.parts):
         raise LambdaplugError("measures: points of a front are unweighted means; leave out weight= of lp.metric.")
     return found
 
 
-def _path(folder: str | os.PathLike[str], ending: str, made_of: tuple[Any, ...]) -> Path:
+def _path(folder: str | os.PathLike[str], host: str, made_of: tuple[Any, ...]) -> Path:
     """The file of a model, named by all that it is made of."""
     try:
         content = pickle.dumps((__version__, made_of))
@@ -393,44 +380,4 @@ def _path(folder: str | os.PathLike[str], ending: str, made_of: tuple[Any, ...])
             f"({error}). Use functions of a module in place of lambdas, or leave out folder= and jobs=."
         ) from None
     Path(folder).mkdir(parents=True, exist_ok=True)
-    return Path(folder) / (hashlib.blake2b(content, digest_size=16).hexdigest() + ending)
-
-
-def _lightgbm(objective: Objective, train: Part, valid: Part | None, params: dict[str, Any], rounds: int) -> Any:
-    lgb = importlib.import_module("lightgbm")
-    own = {"metric": "None", "verbose": -1, **params, "objective": objective}
-    sets = [lgb.Dataset(X, labels, group=group) for X, labels, group in ([train] if valid is None else [train, valid])]
-    watching = [one.set_reference(sets[0]) for one in sets[1:]]
-    return lgb.train(own, sets[0], rounds, valid_sets=watching or None, callbacks=with_callback(objective, None))
-
-
-def _load_lightgbm(path: Path) -> Any:
-    return importlib.import_module("lightgbm").Booster(model_file=str(path))
-
-
-def _matrix(X: Any, labels: Any = None, group: Any = None) -> Any:
-    qid = None if group is None else np.repeat(np.arange(len(group)), group)
-    return importlib.import_module("xgboost").DMatrix(X, labels, qid=qid, enable_categorical=True)
-
-
-def _xgboost(objective: Objective, train: Part, valid: Part | None, params: dict[str, Any], rounds: int) -> Any:
-    xgb = importlib.import_module("xgboost")
-    own = {"disable_default_eval_metric": 1, "base_score": 0.0, **params}
-    own["objective"] = "rank:ndcg"  # what a saved model says; the gradients are the objective's
-    watching: dict[str, Any] = {}
-    if valid is not None:
-        metric = Metric(list(dict.fromkeys(watcher.metric for watcher in objective.watchers)))
-        watching = {"evals": [(_matrix(*valid), "valid")], "custom_metric": metric}
-        watching["callbacks"] = with_callback(objective, None)
-    return xgb.train(own, _matrix(*train), rounds, obj=objective, verbose_eval=False, **watching)
-
-
-def _load_xgboost(path: Path) -> Any:
-    return importlib.import_module("xgboost").Booster(model_file=str(path))
-
-
-# How each host trains, how it reads a saved model, and how the file's name ends.
-FITS: dict[str, tuple[Callable[..., Any], Callable[[Path], Any], str]] = {
-    "lightgbm": (_lightgbm, _load_lightgbm, ".txt"),
-    "xgboost": (_xgboost, _load_xgboost, ".json"),
-}
+    return Path(folder) / (hashlib.blake2b(content, digest_size=16).hexdigest() + ENDINGS[host])

@@ -60,13 +60,13 @@ def leaves_of(model: Any) -> Leaves:
     raise LambdaplugError(f"expected a Booster or a fitted ranker of LightGBM or XGBoost, got {type(model).__name__}.")
 
 
-def raw_scores(model: Any, X: Any) -> Any:
-    """What a Booster or a fitted estimator of either host predicts for these rows."""
+def raw_scores(model: Any, X: Any, rounds: int | None = None) -> Any:
+    """What a Booster or a fitted estimator of either host predicts for these rows; a Booster by so many of its rounds."""
     if hasattr(model, "fit"):
         return model.predict(X)
     if hasattr(model, "inplace_predict"):  # XGBoost's Booster
-        return model.predict(_matrix(model, X), output_margin=True)
-    return model.predict(X, raw_score=True)
+        return model.predict(_matrix(model, X), output_margin=True, iteration_range=(0, rounds or 0))
+    return model.predict(X, raw_score=True, num_iteration=rounds)
 
 
 def _matrix(booster: Any, X: Any) -> Any:

@@ -10,6 +10,7 @@ import lightgbm as lgb
 import numpy as np
 import numpy.typing as npt
 
+from ..documenting import documented
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
 from ..grouping import group_sizes
@@ -163,6 +164,7 @@ def _original_rows(data: lgb.Dataset) -> tuple[npt.NDArray[np.int64] | None, int
 HOST = LightGBM(lgb.Booster, lgb.basic)
 
 
+@documented
 class LGBMRanker(lgb.LGBMRanker, QueryColumn):  # type: ignore[misc]
     """``lightgbm.LGBMRanker`` that takes a measure, ``LGBMRanker(objective="map")``, or any objective of lambdaplug.
 
@@ -171,17 +173,10 @@ class LGBMRanker(lgb.LGBMRanker, QueryColumn):  # type: ignore[misc]
     ``fit`` takes ``qid`` (one query id per row) or ``group`` (sizes), and ``eval_qid`` or ``eval_group``. ``qid="query"`` is the
     name of a column of X: query ids, no feature, in ``fit``, ``predict`` and ``score``. Frames are pandas', Polars' or Arrow's.
 
-    Parameters
-    ----------
-    objective : str, Measure or Objective
-        A measure, by its text or as an object, means ``lp.objective(measure)``; LightGBM's own words (``"lambdarank"``,
-        ``"rank_xendcg"``) keep their meaning.
+    {ranker_objective}
     **kwargs
         All parameters of ``lightgbm.LGBMRanker``.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> X, labels, group = lp.data.cubic(queries=20, documents=8, features=5)
     >>> model = lp.LGBMRanker(objective=lp.LambdaRank("ndcg"), n_estimators=3, n_jobs=1, verbose=-1)
     >>> model.fit(X, labels, group=group).predict(X).shape

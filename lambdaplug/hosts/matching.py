@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import plotting
 from ..analysis import count_pairs
-from ..analysis.landscape import progress_bar
+from ..checking import progress_bar
 from ..comparison import Comparison, compared
 from ..errors import LambdaplugError
 from ..evaluation import Metric, import_pandas, mean, per_query_values
@@ -21,10 +20,11 @@ from ..objectives import LambdaRank, Objective
 from ..objectives import objective as recommended
 from ..queries import Array, Queries
 from ..tables import Report, Row, markdown_table, text_cells
+from .fitting import Part, fitted, require_host
+from .following import host_of
+from .leaves import raw_scores
 
 __all__ = ["MatchTable", "match_table"]
-
-Part: TypeAlias = Any  # (X, labels, group), or what unpacks into it
 
 BUILTINS = {"lightgbm": ("lambdarank", "rank_xendcg"), "xgboost": ("rank:ndcg", "rank:pairwise")}
 GRADES = np.arange(31.0)  # the labels that they take, without further parameters
@@ -193,9 +193,7 @@ def match_table(
     ('ndcg', 'map', 'lambdarank', 'rank_xendcg')
     """
     kinds = as_measures(measures)
-    fit = {"lightgbm": _lightgbm, "xgboost": _xgboost}.get(host)
-    if fit is None:
-        raise LambdaplugError(f"host: expected 'lightgbm' or 'xgboost', got {host!r}.")
+    require_host(host)
     if not kinds or len(set(kinds)) < len(kinds):
         raise LambdaplugError(f"match_table: expected different measures, at least one; got {list(kinds)}.")
     (X, labels, group), (X_test, labels_test, group_test) = train, test
@@ -209,9 +207,13 @@ def match_table(
     contenders += [(word, MAP() if word == "rank:map" else NDCG()) for word in own]
     with progress_bar(len(contenders), "training", progress) as tick:
         for trained, kind in contenders:
-            predict, count = fit(trained, kind, (X, labels, group), valid, dict(params or {}), rounds)
-            values.append(per_query_values(kinds, tested, predict(X_test, count)))
-            pairs.append(np.nan if isinstance(trained, str) else _pairs(kind, learned, X, predict, count))
+            stopping = valid is not None
+            booster = fitted(host, trained, train, valid, params or {}, rounds, Metric([kind]), stopping)
+            # LightGBM's best iteration is a number of trees, XGBoost's that of the last tree.
+            best = booster.best_iteration + int(host == "xgboost") if stopping else host_of(booster).trees(booster)
+            count = int(best)
+            values.append(per_query_values(kinds, tested, raw_scores(booster, X_test, count)))
+            pairs.append(np.nan if isinstance(trained, str) else _pairs(kind, learned, X, booster, count))
             trees.append(count)
             tick(1)
     names, traffic = tuple(map(str, kinds)), tested.query_weight
@@ -226,52 +228,8 @@ def match_table(
     return MatchTable(names, means, tuple(cells), np.array(pairs), tuple(trees), level, own)
 
 
-def _pairs(kind: Measure, learned: Queries, X: Any, predict: Predict, rounds: int) -> float:
+def _pairs(kind: Measure, learned: Queries, X: Any, booster: Any, rounds: int) -> float:
     """The mean number of effective pairs over some moments of the training."""
-    scores = [np.zeros(len(learned.labels)) if m == 0 else predict(X, m) for m in _moments(rounds)]
+    moments = np.unique(np.linspace(0, rounds, MOMENTS).round().astype(int)).tolist()
+    scores = [np.zeros(len(learned.labels)) if m == 0 else raw_scores(booster, X, m) for m in moments]
     return float(np.mean([count_pairs(LambdaRank(kind), each, learned)[str(kind)].sum() for each in scores]))
-
-
-def _moments(rounds: int) -> list[int]:
-    return np.unique(np.linspace(0, rounds, MOMENTS).round().astype(int)).tolist()  # type: ignore[no-any-return]
-
-
-Predict: TypeAlias = Callable[[Any, int], Any]
-
-
-def _lightgbm(
-    objective: Objective | str, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
-) -> tuple[Predict, int]:
-    lgb = importlib.import_module("lightgbm")
-    own = {"metric": "None", "verbose": -1, **params, "objective": objective}
-    sets = [lgb.Dataset(X, labels, group=group) for X, labels, group in ([train] if valid is None else [train, valid])]
-    watching: dict[str, Any] = {"valid_sets": [one.set_reference(sets[0]) for one in sets[1:]]}
-    if valid is not None:
-        stopping = lgb.early_stopping(rounds, first_metric_only=True, verbose=False)
-        watching |= {"feval": Metric([kind]), "callbacks": [stopping]}
-    booster = lgb.train(own, sets[0], rounds, **watching)
-    count = booster.best_iteration if valid is not None else booster.current_iteration()
-    return lambda X, m: booster.predict(X, num_iteration=m, raw_score=True), int(count)
-
-
-def _xgboost(
-    objective: Objective | str, kind: Measure, train: Part, valid: Part | None, params: dict[str, Any], rounds: int
-) -> tuple[Predict, int]:
-    xgb = importlib.import_module("xgboost")
-    own = {"disable_default_eval_metric": 1, "base_score": 0.0, **params}
-    builtin = isinstance(objective, str)
-    own["objective"] = (
-        objective if builtin else "rank:ndcg"
-    )  # what a saved model says; the gradients are the objective's
-
-    def matrix(X: Any, labels: Any = None, group: Any = None) -> Any:
-        qid = None if group is None else np.repeat(np.arange(len(group)), group)
-        return xgb.DMatrix(X, labels, qid=qid, enable_categorical=True)
-
-    watching: dict[str, Any] = {}
-    if valid is not None:
-        evals = [(matrix(*valid), "valid")]
-        watching = {"evals": evals, "custom_metric": Metric([kind]), "early_stopping_rounds": rounds}
-    booster = xgb.train(own, matrix(*train), rounds, obj=None if builtin else objective, verbose_eval=False, **watching)
-    count = booster.best_iteration + 1 if valid is not None else booster.num_boosted_rounds()
-    return lambda X, m: booster.predict(matrix(X), iteration_range=(0, m), output_margin=True), int(count)

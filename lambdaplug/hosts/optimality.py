@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..analysis import Landscape, Optimality, climb, examine
-from ..analysis.landscape import progress_bar
 from ..analysis.optimality import SINGLE_STEPS, STEPS, Rule, Rules
 from ..analysis.polishing import POLISH_STEPS
+from ..checking import progress_bar
 from ..documenting import documented
 from ..errors import LambdaplugError
 from ..evaluation import mean, per_query_values

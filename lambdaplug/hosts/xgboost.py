@@ -18,6 +18,7 @@ import numpy.typing as npt
 import xgboost as xgb
 
 from ..data import whole_queries
+from ..documenting import documented
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
 from ..folds import held_rows
@@ -110,10 +111,14 @@ class XGBoost(Host):
         position = data.get_float_info(
             "label_lower_bound"
         )  # a slice keeps it, and nothing else that ranking leaves free
-        raw = data.get_label(), data.get_uint_info("group_ptr"), data.get_weight(), position
+        labels, raw = data.get_label(), (data.get_uint_info("group_ptr"), data.get_weight(), position)
         known = self._known.get(data)
-        if known is None or not all(map(np.array_equal, known[0], raw)):
-            known = self._known[data] = raw, _queries(data, *raw)
+        if (
+            known is None
+            or not all(map(np.array_equal, known[0], raw))
+            or not np.array_equal(known[1].labels, labels.reshape(-1))  # the getter's own copy is not kept
+        ):
+            known = self._known[data] = raw, _queries(data, labels, *raw)
         return known[1]
 
     def trees(self, booster: Any) -> int:
@@ -422,6 +427,7 @@ def plain_parameters(parameters: dict[str, Any], objective: object, metric: obje
     return parameters
 
 
+@documented
 class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
     """``xgboost.XGBRanker`` that takes a measure, ``XGBRanker(objective="map")``, or any objective of lambdaplug.
 
@@ -432,17 +438,10 @@ class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
     long as the rows of a query stand together. ``qid="query"`` is the name of a column of X: query ids, no feature, in
     ``fit``, ``predict`` and ``score``. Frames are pandas', Polars' or Arrow's.
 
-    Parameters
-    ----------
-    objective : str, Measure or Objective
-        A measure, by its text or as an object, means ``lp.objective(measure)``; XGBoost's own words (``"rank:ndcg"``) keep
-        their meaning.
+    {ranker_objective}
     **kwargs
         All parameters of ``xgboost.XGBRanker``.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> data = lp.data.cubic(queries=20, documents=8, features=5)
     >>> model = lp.XGBRanker(objective=lp.LambdaRank("ndcg"), n_estimators=3, n_jobs=1)
     >>> model.fit(data.X, data.labels, qid=data.qid).predict(data.X).shape
@@ -518,27 +517,21 @@ def _with_numbered_queries(given: dict[str, Any]) -> dict[str, Any]:
 
     What is given twice stays one object: by that XGBoost knows an evaluation set that is the training data.
     """
-    made: dict[int, Any] = {}
+    made: dict[int, Any] = {id(None): None}
 
     def numbered(ids: Any, name: str) -> Any:
-        if ids is not None and id(ids) not in made:
+        if id(ids) not in made:
             made[id(ids)] = _numbered(ids, name)
-        return made.get(id(ids))
+        return made[id(ids)]
 
     def with_codes(X: Any, name: str) -> Any:
-        if hasattr(X, "assign") and "qid" in getattr(X, "columns", ()):
-            ids = X["qid"]
-            if id(X) not in made:
-                codes = _numbered(ids, name)
-                made[id(X)] = X if codes is ids else X.assign(qid=codes)
-            return made[id(X)]
-        return X
+        if id(X) not in made:
+            ids = X["qid"] if hasattr(X, "assign") and "qid" in getattr(X, "columns", ()) else None
+            codes = None if ids is None else _numbered(ids, name)
+            made[id(X)] = X if codes is ids else X.assign(qid=codes)
+        return made[id(X)]
 
-    changed = dict(given)
-    if "X" in given:
-        changed["X"] = with_codes(given["X"], "the column qid of X")
-    if "qid" in given:
-        changed["qid"] = numbered(given["qid"], "qid")
+    changed = {**given, "X": with_codes(given["X"], "the column qid of X"), "qid": numbered(given["qid"], "qid")}
     if given.get("eval_set"):
         changed["eval_set"] = [(with_codes(X, "the column qid in eval_set"), *rest) for X, *rest in given["eval_set"]]
     if given.get("eval_qid"):

@@ -18,7 +18,7 @@ from ..errors import LambdaplugError
 from ..kernels import TABLE_SIZE, PairBias, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
 from ..measures import MAP, NDCG, Measure, Pairs
 from ..queries import Array, Queries, Task
-from ..rows import differing, row_order
+from ..rows import differing, gain_levels, row_order
 from ..schedules import Memory, Moment
 from ..values import called
 from .base import EMPTY, Into, Objective, Ranking, Scratch, refuse_document_weights, require_order
@@ -194,7 +194,7 @@ class PreparedPairs(NamedTuple):
 
     gain: Array
     inverse: Array
-    begin: npt.NDArray[np.int32]
+    begin: npt.NDArray[np.int32]  # of each row: where its label begins in its query's list by falling label
     weight_norm: float
 
 
@@ -279,7 +279,8 @@ class RankPairs(BuiltIn):
                         "them out, or give weights with a positive, finite sum."
                     )
                 weight_norm = len(queries) / total
-            return PreparedPairs(gain, inverse, _begin(queries), weight_norm)
+            begin = gain_levels(labels, labels, queries.offsets)[1]
+            return PreparedPairs(gain, inverse, begin, weight_norm)
 
         return queries.memo(("rank pairs", self.objective, self.pair_method, self.pairs, self.exp_gain), prepare)
 
@@ -360,16 +361,3 @@ class UnbiasedRankPairs(RankPairs):
             if total[0] >= LEAST:
                 state.columns[k] = np.array([math.pow(one / total[0], 1.0 / (1.0 + self.bias_norm)) for one in total])
         return out
-
-
-def _begin(queries: Queries) -> npt.NDArray[np.int32]:
-    """For each row, the place where its label begins in its query's list by falling label."""
-    sizes = queries.sizes
-    query = np.repeat(np.arange(len(queries)), sizes)
-    order = np.lexsort((-queries.labels, query))
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = (np.diff(queries.labels[order]) != 0) | (np.diff(query) != 0)
-    place = np.arange(len(order)) - np.repeat(queries.offsets[:-1], sizes)
-    begin = np.empty(len(order), np.int32)
-    begin[order] = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0)) - np.arange(len(order)) + place
-    return begin

@@ -86,8 +86,9 @@ class PairEngine:
         self.window = queries.longest if objective.reach is None else objective.reach
         self.swap = swap_kernel(construction.swap_rows(self.measure))
         _, exact, shift = construction.formulas(objective.cost)
-        self.delta = construction.pair_delta(self.measure)
-        self.exact: Callable[[], Any] = lambda: exact_kernel(self.delta, exact)
+        self.delta = delta = construction.pair_delta(self.measure)
+        # Neither function of an engine's refers to it: a cycle would keep a round's scores until they are collected.
+        self.exact: Callable[[], Any] = lambda: exact_kernel(delta, exact)
         least, near = construction.least, objective.cost.distance
         self.pull = tuple(Pull(objective.sigma, shift, near, least, objective.log, coefficient=1.0))[:-1]
 

@@ -6,7 +6,6 @@ sample and the document, so that they are new in each round and the same whereve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +28,7 @@ from ..kernels import (
 from ..measures import ERR, MAP, MRR, Measure, as_measure, registered
 from ..measures.discounted import Discounted
 from ..queries import Task, as_labels
+from ..rows import blocks
 from ..schedules import Guard, Moment, Number, check_of_iteration, constant, is_constant
 from ..values import called
 from .base import Into, Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
@@ -165,23 +165,13 @@ class PLRank(Sampled):
         base = int(queries.offsets[task.first])
         with scratch.deeper() as depth:
             _, second = scratch.sums(depth, len(gradient))
-            for first, last in _batches(queries.offsets, task):
+            for first, last in blocks(queries.offsets, BATCH, task.first, task.last):
                 lists, low = (queries.offsets, first, last), int(queries.offsets[first]) - base
                 sums = coefficient, gradient[low:], second[low:]
                 for block, weight in enumerate(weights):
                     order_kernel()(scores, (hashes, self.seed, block * LANES), lists, room, orders)
                     plackett_luce_kernel()(scores, (gain, norm, discount, k), weight, (*lists, orders), prefixes, sums)
             hessian += np.abs(second, out=second)
-
-
-def _batches(offsets: npt.NDArray[np.int64], task: Task) -> Iterator[tuple[int, int]]:
-    """The task's queries in stretches of about BATCH rows, or one longer query."""
-    first = task.first
-    while first < task.last:
-        reached = int(np.searchsorted(offsets, offsets[first] + BATCH, side="right")) - 1
-        last = min(max(reached, first + 1), task.last)
-        yield first, last
-        first = last
 
 
 class StochasticRank(Sampled):

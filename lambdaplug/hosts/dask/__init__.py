@@ -76,9 +76,6 @@ def train(
             metric = metric or own
     if metric is not None and not isinstance(metric, Metric):
         raise LambdaplugError(f"metric: expected lp.metric('ndcg@10'), got {metric!r}.")
-    named = any(parameters.get(name) for name in ("eval_metric", "metric", "metrics", "metric_types"))
-    if metric is None and evals and not named and objective is not None and objective.target is not None:
-        metric = Metric([objective.target])
     if host not in ("xgboost", "lightgbm"):
         raise LambdaplugError(f"host: expected 'xgboost' or 'lightgbm', got {host!r}.")
     sets = [_named(one, host) for one in (data, *(one for one, _ in evals))]

@@ -3,13 +3,13 @@
 import contextlib
 import itertools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from distributed import TimeoutError, wait
+from distributed import CancelledError, TimeoutError, wait
 
 from ...errors import LambdaplugError
 from ...evaluation import Metric
@@ -20,7 +20,11 @@ from ...queries import Column, Labels, group_sizes, vector
 from ...rows import one_a_query, sizes_of
 from .layout import LAY_OUT, ids_of, is_dask, parts_of, values_of
 
-__all__ = ["Examined", "check_partitions", "columns_of", "examine", "examine_partition"]
+__all__ = ["COLUMN", "Examined", "add_columns", "check_partitions", "examine", "examine_partition", "settled"]
+
+K = TypeVar("K", bound=Hashable)
+
+COLUMN = "column "  # and its name: how a partition has a further column beside X, y, ...
 
 
 class Partition(NamedTuple):
@@ -62,37 +66,38 @@ def examine_partition(X: Any, y: Any, qid: Any = None, group: Any = None, **othe
     return Partition(rows, X.shape[1], troubles, ids, sizes, float(np.fmax.reduce(labels, initial=-np.inf)), uneven)
 
 
-def _examine_joined(parts: list[dict[str, Any]]) -> tuple[Partition, list[int]]:
-    """Partitions in which queries go on from one to the next, as one; and the rows of each."""
-    rows = [part["X"].shape[0] for part in parts]
-    if len(parts) == 1:
-        return examine_partition(**parts[0]), rows
-    joined = {name: np.concatenate([values_of(part[name]) for part in parts]) for name in parts[0] if name != "X"}
-    X = np.broadcast_to(0.0, (sum(rows), parts[0]["X"].shape[1]))  # its shape is all that is looked at
-    return examine_partition(X, **joined), rows
+def _examine(part: dict[str, Any]) -> Partition:
+    return examine_partition(**part)
 
 
-def check_partitions(partitions: Sequence[Partition], unit: str = "partition") -> None:
+def check_partitions(partitions: Sequence[Partition], workers: Sequence[str] | None = None) -> None:
     """Refuse rows that do not fit together, values that no host trains with and queries that are cut.
 
-    A worker that finds such a thing itself, in the training, leaves the others waiting for it.
+    A worker that finds such a thing itself, in the training, leaves the others waiting for it. With ``workers`` that keep
+    their partitions together, a query may go on from one partition to the worker's next.
     """
     if not any(one.rows for one in partitions):
         raise LambdaplugError("there are no rows to train on.")
     widths = {one.columns: number for number, one in enumerate(partitions) if one.rows}
     if len(widths) > 1:
-        said = " and ".join(f"{width} in {unit} {number}" for width, number in list(widths.items())[:2])
+        said = " and ".join(f"{width} in partition {number}" for width, number in list(widths.items())[:2])
         raise LambdaplugError(f"X: expected the same number of columns everywhere, got {said}.")
     for number, one in enumerate(partitions):
         for trouble in one.troubles:
-            raise LambdaplugError(trouble.format(f"{unit} {number}"))
-    filled = [one.ids for one in partitions if len(one.ids)]  # an empty one may be of another type, and change the ids
-    ids = np.concatenate(filled) if filled else np.empty(0)
+            raise LambdaplugError(trouble.format(f"partition {number}"))
+    unit, place = "partition", list(range(len(partitions)))
+    if workers is not None:
+        unit, place = "worker", [sorted(set(workers)).index(one) for one in workers]
+    filled = sorted((i for i, one in enumerate(partitions) if len(one.ids)), key=place.__getitem__)
+    if not filled:  # whose ids may be of another type
+        return
+    ids, sizes = (np.concatenate([getattr(partitions[i], name) for i in filled]) for name in ("ids", "sizes"))
+    where = np.repeat([place[i] for i in filled], [len(partitions[i].ids) for i in filled])
+    starts = np.flatnonzero(np.append(True, (ids[1:] != ids[:-1]) | (where[1:] != where[:-1])))
+    ids, where, sizes = ids[starts], where[starts], np.add.reduceat(sizes, starts)
     different, which, counts = np.unique(ids, return_inverse=True, return_counts=True)
     cut = np.flatnonzero(counts > 1)
     if len(cut):
-        where = np.repeat(np.arange(len(partitions)), [len(one.ids) for one in partitions])
-        sizes = np.concatenate([one.sizes for one in partitions])
         pieces = np.flatnonzero(which == cut[0])[:3]
         said = " and ".join(f"{sizes[piece]} rows in {unit} {where[piece]}" for piece in pieces)
         raise LambdaplugError(
@@ -101,68 +106,57 @@ def check_partitions(partitions: Sequence[Partition], unit: str = "partition") -
         )
 
 
+class Part(NamedTuple):
+    """A partition that was examined, found right and has rows."""
+
+    data: dict[str, Any]  # X, y, qid or group, and all else, by name: futures
+    worker: str  # that has them
+    block: int  # partitions of the same one may share a query, and stay together
+    seen: Partition
+
+
 @dataclass(frozen=True, eq=False)
 class Examined:
-    """A data set that was examined and found right; its partitions without rows are left out."""
+    """A data set, without its partitions that have no rows."""
 
-    parts: list[dict[str, Any]]  # of each partition X, y, qid or group, and all else, by name: futures
-    workers: list[str]  # that have them
-    blocks: list[int]  # by number: partitions of the same one may share a query, and stay together
+    parts: list[Part]
     lengths: list[int]  # the rows of every partition that was given
-    partitions: list[Partition]
 
-    def of(self, every: list[Any]) -> list[Any]:
-        """Of what belongs to every partition that was given, what belongs to those that are left."""
-        return [one for one, rows in zip(every, self.lengths, strict=True) if rows]
+
+def settled(client: Any, futures: Sequence[Any], workers: Sequence[str] = ()) -> list[str]:
+    """Wait until all are computed, one has failed, or one of these workers, which alone may compute them, is lost: those lost."""
+    while True:
+        pending = [one.status for one in futures if one.status != "finished"]
+        gone = sorted(set(workers) - set(client.ncores())) if pending else []
+        if gone or any(status != "pending" for status in pending) or not pending:
+            return gone
+        with client.as_current(), contextlib.suppress(TimeoutError, CancelledError):
+            wait(futures, timeout=0.5)
 
 
 def examine(client: Any, given: Any) -> Examined:
     """Have the workers examine a data set, given by name or as a DaskDMatrix; refuse what would not be trained on rightly."""
-    bound: list[str] = []
-    if isinstance(given, dict):
-        parts, unit = _parts(client, given), "partition"
-        groups = [[number] for number in range(len(parts))]
-    else:
-        (parts, groups), unit, bound = _parts_of_matrix(client, given), "worker", list(given.worker_map)
-    holders = _holders(client, [part["X"] for part in parts], bound)
-    there = [holders[group[0]] for group in groups]
+    parts, bound = _parts(client, given) if isinstance(given, dict) else _parts_of_matrix(client, given)
+    holders = _holders(client, [part["X"] for part in parts]) if bound is None else bound
+    blocks = range(len(parts)) if bound is None else map(bound.index, bound)
     tasks = [  # where the rows are: a copy elsewhere would make it look as if they were there, too
-        client.submit(_examine_joined, [parts[i] for i in group], workers=[holder], pure=False)
-        for group, holder in zip(groups, there, strict=True)
+        client.submit(_examine, part, workers=[holder], pure=False) for part, holder in zip(parts, holders, strict=True)
     ]
-    _wait(client, tasks, there)
-    found: list[tuple[Partition, list[int]]] = client.gather(tasks)
-    partitions = [one for one, _ in found]
-    check_partitions(partitions, unit)
-    lengths, blocks = [0] * len(parts), [0] * len(parts)
-    for block, (group, (_, rows)) in enumerate(zip(groups, found, strict=True)):
-        for number, count in zip(group, rows, strict=True):
-            lengths[number], blocks[number] = count, block
-    kept = [number for number, count in enumerate(lengths) if count]
-    workers, blocks = [there[blocks[number]] for number in kept], [blocks[number] for number in kept]
-    return Examined(
-        [parts[number] for number in kept], workers, blocks, lengths, [one for one in partitions if one.rows]
-    )
+    gone = settled(client, tasks, holders)
+    if gone:
+        raise LambdaplugError(
+            f"while rows were examined, workers that had them were lost: {', '.join(gone[:3])}. Killed, out of memory or "
+            "cut off; their own logs say more. Train again: what can be computed again, is (a DaskDMatrix: build it again)."
+        )
+    seen: list[Partition] = client.gather(tasks)
+    check_partitions(seen, bound)
+    every = map(Part, parts, holders, blocks, seen)
+    return Examined([part for part in every if part.seen.rows], [one.rows for one in seen])
 
 
-def _wait(client: Any, futures: list[Any], workers: Sequence[str]) -> None:
-    """Wait for what these workers, and no others, may compute: as long as they are there."""
-    pending = futures
-    while pending:
-        with client.as_current(), contextlib.suppress(TimeoutError):
-            wait(pending, timeout=1)
-        pending = [one for one in futures if one.status == "pending"]
-        gone = sorted(set(workers) - set(client.ncores())) if pending else []
-        if gone:
-            raise LambdaplugError(
-                f"while rows were examined, workers that had them were lost: {', '.join(gone[:3])}. Killed, out of memory or "
-                "cut off; their own logs say more. Train again: what can be computed again, is (a DaskDMatrix: build it again)."
-            )
-
-
-def _holders(client: Any, futures: list[Any], workers: Sequence[str]) -> list[str]:
-    """The worker that has each; of several, the one that was chosen least often before. ``workers`` compute them, if any."""
-    _wait(client, futures, workers)
+def _holders(client: Any, futures: list[Any]) -> list[str]:
+    """The worker that has each; of several, the one that was chosen least often before."""
+    settled(client, futures)
     for one in futures:
         if one.status != "finished":
             one.result()  # raises what went wrong
@@ -172,15 +166,15 @@ def _holders(client: Any, futures: list[Any], workers: Sequence[str]) -> list[st
     return chosen
 
 
-def _computed(client: Any, collections: dict[str, Any]) -> dict[str, list[Any]]:
+def _computed(client: Any, collections: Mapping[K, Any]) -> dict[K, list[Any]]:
     """The partitions of each as futures, computed together: what they have in common is computed once."""
     parts = {name: parts_of(one) for name, one in collections.items()}
     futures = iter(client.compute([*itertools.chain(*parts.values())]))
     return {name: list(itertools.islice(futures, len(some))) for name, some in parts.items()}
 
 
-def _parts(client: Any, given: dict[str, Any]) -> list[dict[str, Any]]:
-    """The partitions of collections, by name, as futures."""
+def _parts(client: Any, given: dict[str, Any]) -> tuple[list[dict[str, Any]], None]:
+    """The partitions of collections, by name, as futures; they are bound to no worker."""
     named = {name: one for name, one in given.items() if one is not None}
     if "qid" in named and "group" in named:
         raise LambdaplugError("qid and group: expected one, got both. Pass qid=, which cannot be misaligned unnoticed.")
@@ -194,11 +188,11 @@ def _parts(client: Any, given: dict[str, Any]) -> list[dict[str, Any]]:
     for name, some in futures.items():
         if len(some) != count:
             raise LambdaplugError(f"{name}: expected {count} partitions, as X has, got {len(some)}. {LAY_OUT}")
-    return [{name: some[i] for name, some in futures.items()} for i in range(count)]
+    return [{name: some[i] for name, some in futures.items()} for i in range(count)], None
 
 
-def _parts_of_matrix(client: Any, matrix: Any) -> tuple[list[dict[str, Any]], list[list[int]]]:
-    """The partitions of a DaskDMatrix, by the names that they have here; and which of them each worker has."""
+def _parts_of_matrix(client: Any, matrix: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """The partitions of a DaskDMatrix, by the names that they have here; and the worker that each is bound to."""
     gone = sorted(set(matrix.worker_map) - set(client.ncores()))
     if gone:  # no other worker would run what is sent to them
         raise LambdaplugError(
@@ -214,22 +208,24 @@ def _parts_of_matrix(client: Any, matrix: Any) -> tuple[list[dict[str, Any]], li
         {ours[name]: client.submit(operator.itemgetter(name), part, workers=[there], pure=False) for name in names}
         for part, there in placed
     ]
-    return parts, [[number for number, (_, there) in enumerate(placed) if there == one] for one in matrix.worker_map]
+    return parts, [there for _, there in placed]
 
 
 # --- further columns -----------------------------------------------------------------------------------------------
 
 
-def columns_of(
+def add_columns(
     client: Any, objective: Objective | None, metrics: Sequence[Metric], training: Examined, evals: Sequence[Examined]
-) -> dict[Examined, dict[str, list[Any]]]:
-    """The Dask columns that an objective and its metrics name: of each data set the futures of its own, by name."""
-    _refuse_row_numbers(objective)
-    asked = (
-        ([] if objective is None else list(objective.sources), [training], "the training data"),
-        ([source for metric in metrics for source in metric.sources], evals, "any of the evaluation sets"),
-    )
-    for source in itertools.chain(*(sources for sources, _, _ in asked)):
+) -> None:
+    """Add to the partitions of each data set the Dask columns of its own that the objective and the metrics name."""
+    asked: list[tuple[Objective | Metric, Sequence[Examined], str]] = [
+        (metric, evals, "any of the evaluation sets") for metric in metrics
+    ]
+    if objective is not None:
+        _refuse_row_numbers(objective)
+        asked.insert(0, (objective, [training], "the training data"))
+    collections: dict[Labels, Any] = {}
+    for source in itertools.chain(*(what.sources for what, _, _ in asked)):
         if not isinstance(source, Column):
             raise LambdaplugError(
                 f"{source.what}: an array cannot follow the rows to the workers. Pass a Dask column with the partitions of "
@@ -237,28 +233,24 @@ def columns_of(
             )
         if source.collection is None:
             raise LambdaplugError(f"{source.what}: a Dask column does not survive a pickle. Build the objective again.")
-    collections = {one.name: one.collection for sources, _, _ in asked for one in sources if isinstance(one, Column)}
+        collections[source] = source.collection
     futures = _computed(client, collections)
-    found = {name: client.gather(client.map(_length_and_top, some)) for name, some in futures.items()}
-    for what, sets in ((objective, [training]), *((metric, evals) for metric in metrics)):
+    found = {source: client.gather(client.map(_length_and_top, some)) for source, some in futures.items()}
+    for what, sets, words in asked:
         for (kind, labels), data in itertools.product(_measures(what), sets):
-            own = [(one.rows, one.top) for one in data.partitions]
-            seen = found[labels.name] if isinstance(labels, Column) else own
+            seen = [(part.seen.rows, part.seen.top) for part in data.parts] if labels is None else found[labels]
             _check_scale(kind, {top for length, top in seen if length})
-    columns: dict[Examined, dict[str, list[Any]]] = {data: {} for data in (training, *evals)}
-    for sources, sets, words in asked:
-        for source in sources:
-            name = source.digest.decode()
-            lengths = [length for length, _ in found[name]]
+        for source in what.sources:
+            lengths = [length for length, _ in found[source]]
             fitting = [data for data in sets if data.lengths == lengths]
             if not fitting:
                 raise LambdaplugError(
                     f"{source.what}: a Dask column with partitions of {lengths} rows does not fit {words}. Lay it out with "
                     "the rows: dX, dy, dq, dclicks = lp.dask.partition_by_query(X, y, qid, clicks)."
                 )
-            for data in fitting:
-                columns[data][name] = data.of(futures[name])
-    return columns
+            filled = [future for future, length in zip(futures[source], lengths, strict=True) if length]
+            for part, future in itertools.chain(*(zip(data.parts, filled, strict=True) for data in fitting)):
+                part.data[COLUMN + source.digest.decode()] = future
 
 
 def _length_and_top(part: Any) -> tuple[int, float]:
@@ -266,14 +258,18 @@ def _length_and_top(part: Any) -> tuple[int, float]:
     return len(labels), float(np.fmax.reduce(labels, initial=-np.inf))
 
 
-def _measures(what: Objective | Metric | None) -> Iterator[tuple[Measure, Labels | None]]:
+def _inside(objective: Objective) -> Iterator[Objective]:
+    yield objective
+    for part in objective.parts:
+        yield from _inside(part)
+
+
+def _measures(what: Objective | Metric) -> Iterator[tuple[Measure, Labels | None]]:
     """Every measure inside, with its labels if they are not the data set's."""
     if isinstance(what, Metric):
         yield from ((kind, part.labels) for part in what.parts for kind in part.kinds)
-    elif isinstance(what, MeasureObjective):
-        yield what.measure, what.labels
-    elif what is not None:
-        yield from itertools.chain(*map(_measures, what.parts))
+    else:
+        yield from ((one.measure, one.labels) for one in _inside(what) if isinstance(one, MeasureObjective))
 
 
 def _check_scale(kind: Measure, tops: set[float]) -> None:
@@ -287,14 +283,11 @@ def _check_scale(kind: Measure, tops: set[float]) -> None:
         )
 
 
-def _refuse_row_numbers(objective: Objective | None) -> None:
-    if objective is None:
-        return
-    if isinstance(objective, Preferences):
-        raise LambdaplugError(
-            f"{objective!r}: its pairs are rows by number, and rows that are spread over workers have none. Train on one "
-            "machine; or turn what the pairs say into grades, as a Dask column: lp.LambdaRank('pairs', labels=column)."
-        )
-    for part in objective.parts:
-        _refuse_row_numbers(part)
+def _refuse_row_numbers(objective: Objective) -> None:
+    for one in _inside(objective):
+        if isinstance(one, Preferences):
+            raise LambdaplugError(
+                f"{one!r}: its pairs are rows by number, and rows that are spread over workers have none. Train on one "
+                "machine; or turn what the pairs say into grades, as a Dask column: lp.LambdaRank('pairs', labels=column)."
+            )
     objective.check_share()

@@ -10,12 +10,13 @@ import functools
 import re
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from distributed import CancelledError, MultiLock, TimeoutError, default_client, get_worker, wait
+from distributed import CancelledError, MultiLock, default_client, get_worker
 
 from ...errors import LambdaplugError
 from ...evaluation import Metric
@@ -23,9 +24,10 @@ from ...objectives import Objective
 from ...queries import Array, Labels, vector
 from ...rows import sizes_of
 from ..estimators import QueryColumn
+from ..leaves import take
 from ..recorder import Recorder
-from .checks import Examined, columns_of, examine
-from .layout import aligned, is_dask, join, take, values_of
+from .checks import COLUMN, Examined, add_columns, examine, settled
+from .layout import aligned, is_dask, join, values_of
 from .network import abort
 
 __all__ = ["DaskRanker", "Member", "Rows", "collected", "train"]
@@ -136,9 +138,11 @@ class Member:
 class Rows:
     """A worker's rows of one data set, perhaps none."""
 
-    def __init__(self, parts: list[dict[str, Any]], columns: list[dict[str, Any]]) -> None:
-        self.parts = parts  # by partition and name
-        self.columns = {name: Labels(_flat(columns, name)).values for name in (columns[0] if columns else ())}
+    def __init__(self, parts: list[dict[str, Any]]) -> None:
+        named = {name: name.removeprefix(COLUMN) for name in parts[0] if name.startswith(COLUMN)}
+        self.columns = {own: Labels(_flat(parts, name)).values for name, own in named.items()}
+        self.parts = [{name: aligned(one) for name, one in part.items() if name not in named} for part in parts]
+        self._vectors: dict[str, Array] = {}
 
     @functools.cached_property
     def X(self) -> Any:  # noqa: N802
@@ -151,8 +155,10 @@ class Rows:
         return _flat(self.parts, "group") if known else sizes_of(_flat(self.parts, "qid"))
 
     def vector(self, name: str) -> Array | None:
-        """One number per row; None where there are none of this name."""
-        return vector(_flat(self.parts, name), name) if name in self.parts[0] else None
+        """One number per row, the same object each time; None where there are none of this name."""
+        if name in self.parts[0] and name not in self._vectors:
+            self._vectors[name] = vector(_flat(self.parts, name), name)
+        return self._vectors.get(name)
 
 
 def _flat(parts: list[dict[str, Any]], name: str) -> npt.NDArray[Any]:
@@ -160,17 +166,11 @@ def _flat(parts: list[dict[str, Any]], name: str) -> npt.NDArray[Any]:
 
 
 def _run(
-    work: Callable[[Member, list[Rows]], Any],
-    which: Sequence[int],
-    sets: Sequence[tuple[list[dict[str, Any]], list[dict[str, Any]]]],
-    *member: Any,
+    work: Callable[[Member, list[Rows]], Any], which: Sequence[int], sets: list[list[dict[str, Any]]], *member: Any
 ) -> Any:
     """A worker's task. ``which`` of the sets is the training data, and which each evaluation set."""
-    empty = {name: take(part, slice(0)).copy() for name, part in sets[0][0][0].items()}
-    made = [
-        Rows([{name: aligned(one) for name, one in part.items()} for part in parts or [empty]], columns)
-        for parts, columns in sets
-    ]
+    empty = {name: take(part, slice(0)).copy() for name, part in sets[0][0].items()}
+    made = [Rows(parts or [empty]) for parts in sets]
     return work(Member(*member), [made[number] for number in which])
 
 
@@ -204,23 +204,21 @@ def train(
         if key not in known:
             known[key] = examine(client, one)
     data, *evals = (known[key] for key in keys)
-    columns, sets = columns_of(client, objective, metrics, data, evals), list(known.values())
-    workers = sorted(set(data.workers))
-    placed: list[list[Any]] = [[([], []) for _ in sets] for _ in workers]  # a worker's partitions, and their columns
-    for place, one in enumerate(sets):
-        for number, (part, holder, block) in enumerate(zip(one.parts, one.workers, one.blocks, strict=True)):
-            mine = placed[workers.index(holder) if holder in workers else block % len(workers)][place]
-            mine[0].append(part)
-            mine[1].append({name: futures[number] for name, futures in columns[one].items()})
-    fewest = min(
-        sum(n for n, there in zip(data.of(data.lengths), data.workers, strict=True) if there == one) for one in workers
-    )
-    if fewest < least:
+    add_columns(client, objective, metrics, data, evals)
+    rows = Counter[str]()
+    for part in data.parts:
+        rows[part.worker] += part.seen.rows
+    if min(rows.values()) < least:
         raise LambdaplugError(
-            f"expected {least} rows to train on or more on every worker, got {fewest} on one. Use fewer partitions, or fewer "
-            "workers."
+            f"expected {least} rows to train on or more on every worker, got {min(rows.values())} on one. Use fewer partitions, "
+            "or fewer workers."
         )
-    which, uneven = [sets.index(known[key]) for key in keys], any(one.uneven for one in data.partitions)
+    sets, workers = list(known.values()), sorted(rows)
+    placed: list[list[list[Any]]] = [[[] for _ in sets] for _ in workers]  # a worker's partitions of each
+    for number, part in ((number, part) for number, one in enumerate(sets) for part in one.parts):
+        place = workers.index(part.worker) if part.worker in rows else part.block % len(workers)
+        placed[place][number].append(part.data)
+    which, uneven = [sets.index(known[key]) for key in keys], any(part.seen.uneven for part in data.parts)
     # Two trainings, each on some of the workers, would wait for each other. An actor belongs to the current client.
     with client.as_current(), alone(client, workers):
         training = _Training(client, uuid.uuid4().hex, workers)
@@ -270,12 +268,8 @@ class _Training:
             for rank, (task, address) in enumerate(zip(tasks, self.workers, strict=True)):
                 member = self.hub, self.name, rank, len(self.workers), uneven
                 self.futures.append(self.client.submit(_run, *task, *member, workers=[address], pure=False))
-            pending = self.futures
-            while pending and not self.gone() and all(one.status in ("pending", "finished") for one in pending):
-                with contextlib.suppress(TimeoutError, CancelledError):
-                    wait(pending, timeout=1, return_when="FIRST_COMPLETED")
-                pending = [one for one in self.futures if one.status != "finished"]
-            if not pending:
+            settled(self.client, self.futures, self.workers)
+            if all(one.status == "finished" for one in self.futures):
                 return self.futures[0].result()
             errors = self.end("it has failed on another worker")
         except BaseException as error:

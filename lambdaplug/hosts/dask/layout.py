@@ -2,7 +2,6 @@
 
 import itertools
 import numbers
-import uuid
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,9 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 import scipy.sparse
 from dask import delayed
-from dask.highlevelgraph import HighLevelGraph
 
 from ...errors import LambdaplugError
+from ..leaves import sliceable, take
 
 LAY_OUT = "Lay the data out first: dX, dy, dq = lp.dask.partition_by_query(X, y, qid)."
 
@@ -35,10 +34,6 @@ def ids_of(part: Any) -> npt.NDArray[Any]:
     if pd.isna(ids).any():
         raise LambdaplugError("qid: some rows have none. Drop them, or give each a query of its own.")
     return ids
-
-
-def take(part: Any, rows: Any) -> Any:
-    return part.iloc[rows] if hasattr(part, "iloc") else part[rows]
 
 
 def join(parts: Sequence[Any]) -> Any:
@@ -65,10 +60,6 @@ def parts_of(collection: Any) -> list[Any]:
     return list(parts.ravel() if isinstance(parts, np.ndarray) else parts)
 
 
-def _itself(part: Any) -> Any:
-    return part
-
-
 def _fitting(part: Any, meta: Any) -> Any:
     """Columns of the types that were promised: older Dasks hold text as another type than they say."""
     if isinstance(meta, pd.Series):
@@ -83,18 +74,11 @@ def _fitting(part: Any, meta: Any) -> Any:
 
 def _like(thing: Any, parts: Sequence[Any], rows: Sequence[int]) -> Any:
     """The partitions as a collection of this thing's kind; the thing is Dask's or not."""
-    meta = getattr(thing, "_meta", None)
-    if meta is None:
-        meta = take(thing, slice(0))
-    if hasattr(meta, "iloc"):
-        return dd.from_delayed(
-            [delayed(_fitting)(part, meta) for part in parts], meta=meta
-        )  # unverified, .values fails
-    parts = [delayed(_itself)(part) for part in parts]  # no Dask takes a key that is a plain word for data
-    name, rest = f"lambdaplug-{uuid.uuid4().hex}", thing.shape[1:]
-    blocks = {(name, number, *(0 for _ in rest)): part.key for number, part in enumerate(parts)}
-    graph = HighLevelGraph.from_collections(name, blocks, dependencies=parts)
-    return da.Array(graph, name, (tuple(rows), *((size,) for size in rest)), meta=meta)
+    meta = thing._meta if is_dask(thing) else take(thing, slice(0))
+    if hasattr(meta, "iloc"):  # unverified, .values fails
+        return dd.from_delayed([delayed(_fitting)(part, meta) for part in parts], meta=meta)
+    shapes = [(count, *thing.shape[1:]) for count in rows]
+    return da.concatenate([da.from_delayed(part, shape, meta=meta) for part, shape in zip(parts, shapes, strict=True)])
 
 
 def partition_by_query(X: Any, y: Any, qid: Any, *columns: Any, npartitions: int | None = None) -> tuple[Any, ...]:
@@ -119,24 +103,22 @@ def partition_by_query(X: Any, y: Any, qid: Any, *columns: Any, npartitions: int
     if npartitions is not None and not (integer and npartitions >= 1):
         raise LambdaplugError(f"npartitions: expected an integer >= 1, got {npartitions!r}.")
     things = [X, y, qid, *columns]
-    spread = [is_dask(thing) for thing in things]
-    if any(spread) and not all(spread):
+    spread = is_dask(X)
+    if any(is_dask(thing) != spread for thing in things):
         raise LambdaplugError(
             "partition_by_query: expected Dask collections only, or none. Beside a Dask array X, a local y is "
             "da.from_array(y, chunks=X.chunks[0])."
         )
-    things = _aligned(things) if all(spread) else [_sliceable(thing) for thing in things]
-    unit = "partitions" if all(spread) else "rows"
-    counts = [len(parts_of(thing)) if all(spread) else thing.shape[0] for thing in things]
+    things = _aligned(things) if spread else [sliceable(thing) for thing in things]
+    several = [parts_of(thing) if spread else [thing] for thing in things]
+    unit, counts = ("partitions", list(map(len, several))) if spread else ("rows", [one.shape[0] for one in things])
     for place, count in enumerate(counts):
         if count != counts[0]:
             name = ("X", "y", "qid")[place] if place < 3 else f"column {place - 2}"
             raise LambdaplugError(f"{name}: expected {counts[0]} {unit}, as X has, got {count}.")
-    if all(spread):
-        parts = list(zip(*map(parts_of, things), strict=True))
-        surveys: list[_Ids] = list(da.compute(*(delayed(_survey)(*part) for part in parts)))
-    else:
-        parts, surveys = [tuple(things)], [_survey(*things)]
+    parts = list(zip(*several, strict=True))
+    later = delayed if spread else lambda function, **_: function  # local data are laid out at once
+    surveys: list[_Ids] = list(da.compute(*(later(_survey)(*part) for part in parts)))
     filled = [one for one in surveys if len(one.ids)]
     if not filled:
         raise LambdaplugError("partition_by_query: there are no rows.")
@@ -146,27 +128,17 @@ def partition_by_query(X: Any, y: Any, qid: Any, *columns: Any, npartitions: int
                 f"partition {number}: qid has {one.counts.sum()} rows; X, y and the further columns {one.lengths}."
             )
     apart = all(a.ids[-1] < b.ids[0] for a, b in itertools.pairwise(filled))
-    if all(spread) and npartitions is None and apart and all(one.ordered for one in surveys):
+    if spread and npartitions is None and apart and all(one.ordered for one in surveys):
         return tuple(things)
     ids, which = np.unique(np.concatenate([one.ids for one in filled]), return_inverse=True)
     sizes = np.bincount(which, np.concatenate([one.counts for one in filled])).astype(np.int64)
     results, rows = [], []
-    for first, last in _cut(sizes, int(npartitions or (len(parts) if all(spread) else 4))):
+    for first, last in _cut(sizes, int(npartitions or (len(parts) if spread else 4))):
         low, high = ids[first], ids[last - 1]
         some = [part for part, one in zip(parts, surveys, strict=True) if ((one.ids >= low) & (one.ids <= high)).any()]
-        if all(spread):
-            pieces = [delayed(_piece)(low, high, *part) for part in some]
-            results.append(delayed(_gathered, nout=len(things))(pieces))
-        else:
-            results.append([delayed(one) for one in _gathered([_piece(low, high, *part) for part in some])])
+        results.append(later(_gathered, nout=len(things))([later(_piece)(low, high, *part) for part in some]))
         rows.append(int(sizes[first:last].sum()))
-    return tuple(_like(thing, [result[place] for result in results], rows) for place, thing in enumerate(things))
-
-
-def _sliceable(thing: Any) -> Any:
-    if scipy.sparse.issparse(thing):
-        return thing.tocsr()  # not every kind can be sliced by rows
-    return thing if hasattr(thing, "iloc") else np.asarray(thing)
+    return tuple(_like(thing, [delayed(one[i]) for one in results], rows) for i, thing in enumerate(things))
 
 
 def _aligned(things: list[Any]) -> list[Any]:

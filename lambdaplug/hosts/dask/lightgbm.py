@@ -2,25 +2,26 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
 from distributed import default_client
 
+from ...documenting import documented
 from ...errors import LambdaplugError
 from ...evaluation import Metric
-from ...objectives import Objective, Unbiased, as_objective
+from ...objectives import Objective, as_objective
 from ...queries import Array
 from ..base import by_name
-from ..bias import position_bias, remember
+from ..bias import learned, remember
 from ..callback import Callback
 from ..estimators import as_metric
+from ..leaves import take
 from ..lightgbm import LGBMRanker
 from ..sharing import STAND_IN_WEIGHT, Share, set_columns, sharing
 from .cluster import DaskRanker, Member, Rows, collected, train
-from .layout import take
 from .network import connected
 
 __all__ = ["DaskLGBMRanker", "train_sets"]
@@ -59,65 +60,52 @@ class _DataSets:
         return evaluate
 
 
-def _agreed(member: Member, callbacks: Sequence[Any]) -> list[Any]:
-    """Callbacks of which one that stops the training on this worker stops it on all.
+def _together(member: Member, callback: Any) -> Any:
+    """A callback of the user's among workers: where it stops the training on any of them, it stops on all.
 
     A worker that stopped alone would leave the others waiting for it in LightGBM's network.
     """
-    stops: list[lgb.callback.EarlyStopException] = []
+    if isinstance(callback, Callback) or type(callback).__module__ == lgb.callback.__name__:
+        return callback
 
-    def noting(callback: Callable[[Any], None]) -> Callable[[Any], None]:
-        def called(environment: Any) -> None:
-            try:
-                callback(environment)
-            except lgb.callback.EarlyStopException as stop:
-                stops.append(stop)
-
-        called.order = getattr(callback, "order", 0)  # type: ignore[attr-defined]
-        called.before_iteration = getattr(callback, "before_iteration", False)  # type: ignore[attr-defined]
-        return called
-
-    def agree(environment: Any) -> None:
-        if member.total(np.array([float(len(stops))]))[0] > 0:
+    def called(environment: Any) -> None:
+        stop = None
+        try:
+            callback(environment)
+        except lgb.callback.EarlyStopException as error:
+            stop = error
+        if member.total(np.array([float(stop is not None)]))[0] > 0:
             results = environment.evaluation_result_list or []
-            raise stops[-1] if stops else lgb.callback.EarlyStopException(environment.iteration, results)
+            raise stop or lgb.callback.EarlyStopException(environment.iteration, results)
 
-    agree.order = 1 << 30  # type: ignore[attr-defined] # after all others
-    same = [isinstance(one, Callback) or type(one).__module__ == lgb.callback.__name__ for one in callbacks]
-    noted = [one if known else noting(one) for one, known in zip(callbacks, same, strict=True)]
-    return noted if all(same) else [*noted, agree]
+    called.order = getattr(callback, "order", 0)  # type: ignore[attr-defined]
+    called.before_iteration = getattr(callback, "before_iteration", False)  # type: ignore[attr-defined]
+    return called
 
 
 def _work(params: dict[str, Any], network: list[Any], fit: dict[str, Any], member: Member, sets: list[Rows]) -> Any:
     """A worker's training: what the ranker has learned, and the curve of position biases if there is one."""
     training, *evals = sets
-    X, y = training.X, training.vector("y")
     threads = params.get("n_jobs") or member.threads
     ranker = LGBMRanker(**{**params, "n_jobs": threads, "num_machines": member.count})
     found = _DataSets([one.columns for one in (training, *(one for one in evals if one is not training))])
-    given = {
-        **fit,
-        **{name: training.vector(name) for name in ("sample_weight", "init_score")},
-        "group": training.sizes,
-        "eval_metric": [found.metric(one) for one in fit["eval_metric"]],
-        "callbacks": [found, *_agreed(member, fit.get("callbacks") or [])],
-    }
-    # The training data are the very objects, by which LightGBM knows them. It takes no data set without rows.
-    stand_in = take(X, slice(1)), np.zeros(1), np.ones(1, np.int64), np.array([STAND_IN_WEIGHT]), None
-    known = [
-        (X, y, one.sizes, None, None)
-        if one is training
-        else (one.X, one.vector("y"), one.sizes, one.vector("sample_weight"), one.vector("init_score"))
+    # LightGBM takes no data set without rows. It knows the training data by the very objects.
+    stand_in = take(training.X, slice(1)), np.zeros(1), np.ones(1, np.int64), np.array([STAND_IN_WEIGHT]), None
+    (X, y, *own), *others = (
+        (one.X, one.vector("y"), one.sizes, one.vector("sample_weight"), one.vector("init_score"))
         if len(one.sizes)
         else stand_in
-        for one in evals
-    ]
+        for one in sets
+    )
+    names = "group", "sample_weight", "init_score"
+    given = {**fit, **dict(zip(names, own, strict=True))}
+    given["eval_metric"] = [found.metric(one) for one in fit["eval_metric"]]
+    given["callbacks"] = [found, *(_together(member, one) for one in fit.get("callbacks") or ())]
     if evals:
-        rows, labels, *further = zip(*known, strict=True)
+        rows, labels, *further = zip(*others, strict=True)
         paired = "eval_X" in inspect.signature(lgb.LGBMRanker.fit).parameters  # LightGBM 4.7 and later
         given |= {"eval_X": rows, "eval_y": labels} if paired else {"eval_set": list(zip(rows, labels, strict=True))}
-        words = ("eval_group", "eval_sample_weight", "eval_init_score")
-        given |= {word: list(some) for word, some in zip(words, further, strict=True)}
+        given |= {f"eval_{name}": list(some) for name, some in zip(names, further, strict=True)}
     with connected(member, *network), sharing(Share(member.uneven, member.total)):
         ranker.fit(X, y, **given)
     # Given as several evaluation sets, the training data are reported once, by the last of their names.
@@ -128,14 +116,14 @@ def _work(params: dict[str, Any], network: list[Any], fit: dict[str, Any], membe
     if member.rank > 0:
         return None
     asked = {*ranker.get_params(), "_other_params"}
-    learns = isinstance(ranker.objective, Unbiased) and ranker.objective.propensities is None
-    curve = position_bias(ranker) if learns else None
-    return {name: value for name, value in vars(ranker).items() if name not in asked}, curve
+    state = {name: value for name, value in vars(ranker).items() if name not in asked}
+    return state, learned(ranker.objective, ranker)
 
 
 # --- on the client -------------------------------------------------------------------------------------------------
 
 
+@documented
 class DaskLGBMRanker(lgb.DaskLGBMRanker, DaskRanker):  # type: ignore[misc]
     """``lightgbm.DaskLGBMRanker`` that takes a measure or an objective: ``.fit(dX, dy, qid=dq)``, or ``group=`` as the parent.
 
@@ -143,18 +131,12 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker, DaskRanker):  # type: ignore[misc]
     ``lp.metric(...)``, exact over the workers, and is the measure trained for if left out; on such metrics early
     stopping works too. Data that cut a query are refused. ``score`` is that of ``lp.LGBMRanker``.
 
-    Parameters
-    ----------
-    objective : str, Measure or Objective
-        A measure, by its text or as an object, means ``lp.objective(measure)``.
+    {ranker_objective}
     client : distributed.Client, optional
         Default the current one.
     **kwargs
         All parameters of ``lightgbm.DaskLGBMRanker``.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> model = lp.DaskLGBMRanker(objective="map", n_estimators=50)  # model.fit(dX, dy, qid=dq), Dask's arrays
     >>> model.n_estimators
     50
@@ -184,8 +166,8 @@ class DaskLGBMRanker(lgb.DaskLGBMRanker, DaskRanker):  # type: ignore[misc]
         ]
         work = functools.partial(_work, params, network, options)
         ours, callbacks = [one for one in metrics if isinstance(one, Metric)], options.get("callbacks")
-        learned, curve = train(self.client or default_client(), work, [data, *sets], plugged, ours, callbacks, least=2)
-        self.__dict__.update(learned)
+        state, curve = train(self.client or default_client(), work, [data, *sets], plugged, ours, callbacks, least=2)
+        self.__dict__.update(state)
         remember(self.booster_, self.objective, curve)
         return self
 

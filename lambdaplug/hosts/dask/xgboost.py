@@ -13,11 +13,12 @@ import xgboost as xgb
 from xgboost import dask as dxgb
 from xgboost.tracker import RabitTracker
 
+from ...documenting import documented
 from ...errors import LambdaplugError
 from ...measures import Measure
-from ...objectives import Objective, Unbiased, as_objective
+from ...objectives import Objective, as_objective
 from ..base import by_name
-from ..bias import position_bias, remember
+from ..bias import learned, remember
 from ..callback import Callback, with_callback
 from ..sharing import set_columns
 from ..xgboost import XGBRanker, metrics_of, plain_parameters
@@ -114,7 +115,7 @@ def _work(
     sets: list[Rows],
 ) -> Any:
     """A worker's training: its Booster and history, and the curve of position biases if there is one."""
-    objective, history = options["obj"], dict[str, Any]()
+    history: dict[str, Any] = {}
     threads = params.get("nthread") or params.get("n_jobs") or member.threads
     network, general = settings
     with _connected(member, network), xgb.config_context(**general):
@@ -131,10 +132,7 @@ def _work(
             evals_result=history,
             **{**options, "callbacks": [_together(one) for one in options["callbacks"]]},
         )
-    if member.rank > 0:
-        return None
-    learns = isinstance(objective, Unbiased) and objective.propensities is None
-    return booster, history, position_bias(objective) if learns else None
+    return None if member.rank > 0 else (booster, history, learned(options["obj"], options["obj"]))
 
 
 # --- on the client -------------------------------------------------------------------------------------------------
@@ -145,6 +143,8 @@ def train_sets(
 ) -> dict[str, Any]:
     """``lp.dask.train`` of checked arguments; ``matrix_options`` are for data that are no DaskDMatrix."""
     objective, metric = options.pop("objective"), options.pop("metric")
+    if metric is None and names and not params.get("eval_metric"):
+        metric = metrics_of(objective, None)[1]
     settings = options.pop("coll_cfg", None), xgb.get_config()
     params = plain_parameters(dict(params), objective, params.get("eval_metric"))
     quantile = params.get("tree_method") in (None, "auto", "hist") and params.get("booster") != "gblinear"
@@ -176,6 +176,7 @@ def _tried(run: Callable[[], Any], attempts: int = 3) -> Any:
     return _tried(run, attempts - 1)
 
 
+@documented
 class DaskXGBRanker(dxgb.DaskXGBRanker, DaskRanker):  # type: ignore[misc]
     """``xgboost.dask.DaskXGBRanker`` that takes a measure or an objective: ``.fit(dX, dy, qid=dq)``.
 
@@ -183,16 +184,10 @@ class DaskXGBRanker(dxgb.DaskXGBRanker, DaskRanker):  # type: ignore[misc]
     that cut a query are refused, whatever ``allow_group_split`` says: rows are not moved unless you ask
     ``lp.dask.partition_by_query`` to. ``score`` is that of ``lp.XGBRanker``.
 
-    Parameters
-    ----------
-    objective : str, Measure or Objective
-        A measure, by its text or as an object, means ``lp.objective(measure)``.
+    {ranker_objective}
     **kwargs
         All parameters of ``xgboost.dask.DaskXGBRanker``.
 
-    Examples
-    --------
-    >>> import lambdaplug as lp
     >>> model = lp.DaskXGBRanker(objective="map", n_estimators=50)  # model.fit(dX, dy, qid=dq), Dask's arrays
     >>> model.n_estimators
     50
@@ -227,7 +222,7 @@ class DaskXGBRanker(dxgb.DaskXGBRanker, DaskRanker):  # type: ignore[misc]
         if any(one["qid"] is None for one in sets):
             raise LambdaplugError(f"eval_qid: expected one for each of eval_set ({len(sets) - 1}).")
         objective = as_objective(self.objective)
-        words, metric = metrics_of(objective, self.eval_metric)
+        words, metric = metrics_of(None, self.eval_metric)
         strange = [one for one in (words if isinstance(words, (list, tuple)) else [words]) if callable(one)]
         if strange:
             raise LambdaplugError(
