@@ -44,7 +44,7 @@ except ImportError:
     catboost = None
 
 FOLDS = 5
-GROUPS = ("main", "ablations", "all")
+GROUPS = ("built-in", "main", "ablations", "all")
 GENERATED = ("graded", "binary", "one relevant")
 RELEVANT = {"lightgbm_rank": 2, "techno2020_clicks": 3, "graded": 2}  # the lowest relevant label; else 1
 REAL = ("mq2008", "lightgbm_rank", "techno2020_clicks", "fluccs")
@@ -208,11 +208,11 @@ def contenders(host, chosen):
     ``chosen``: words of GROUPS, and names.
     """
     if host == "catboost":
-        every, usual = CATBOOST, [*YETIRANK]
+        every, own, ours = CATBOOST, YETIRANK, ()
     else:
         fixed = {name: (lambda _, spec=spec: spec) for name, spec in (BUILT_IN[host] | WITHOUT_MEASURE).items()}
-        every, usual = fixed | OURS | ABLATIONS | PEERS, [*BUILT_IN[host], *OURS]
-    groups = {"all": every, "main": usual, "ablations": ["lp.objective", *ABLATIONS]}
+        every, own, ours = fixed | OURS | ABLATIONS | PEERS, BUILT_IN[host], OURS
+    groups = {"all": every, "built-in": own, "main": [*own, *ours], "ablations": ["lp.objective", *ABLATIONS]}
     names = set(itertools.chain.from_iterable(groups.get(word, [word]) for word in chosen))
     return {name: make for name, make in every.items() if name in names}
 
@@ -446,7 +446,7 @@ def main():
     parser.add_argument(
         "--contenders",
         nargs="*",
-        help="main (built-ins and ours), ablations, all, or names; default all, --quick: main",
+        help="built-in, main (built-in and ours), ablations, all, or names; default all, --quick: main",
     )
     parser.add_argument(
         "--repeats", type=int, default=3, help="of the cross-validation, each with other parts; generated data: 1"
