@@ -8,8 +8,10 @@ import pytest
 # parallel regions; told before OpenMP is loaded, they sleep. Results do not depend on it.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# What takes longest comes first, so that no process is left alone with it at the end.
-LONGEST = ["dask", "custom", "constructions", "robust", "columns", "hosts", "cache", "presets", "gradients", "docs"]
+# What takes longest comes first, so that no process is left alone with it at the end. First of all two files that compile
+# different functions: one's own measures, which are in no cache, and those of the package. Where several processes want the
+# same function at once, each compiles it, so a cluster's workers come after those who compile alone what they need.
+LONGEST = ["custom", "constructions", "robust", "columns", "dask", "hosts", "cache", "presets", "gradients", "docs"]
 SINGLE = ["house"]  # programs of their own, most of them, which fill what time is left
 
 

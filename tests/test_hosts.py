@@ -1124,9 +1124,15 @@ OUT_OF_REACH = pytest.mark.parametrize("metric", [lp.metric("mrr"), in_a_thread]
 
 
 @OUT_OF_REACH
-@pytest.mark.parametrize("objective", [None, "rank:ndcg"])
 @pytest.mark.parametrize(
-    "chosen", [{}, {"rounds": 1}, {"min_delta": 0.01}, {"metric_name": "mrr", "data_name": "train"}]
+    ("objective", "chosen"),
+    [
+        (None, {}),
+        ("rank:ndcg", {}),
+        (None, {"rounds": 1}),
+        ("rank:ndcg", {"min_delta": 0.01}),
+        (None, {"metric_name": "mrr", "data_name": "train"}),
+    ],
 )
 def test_early_stopping_out_of_reach_is_refused_if_it_minimises(metric, objective, chosen, data, other):
     # A function hides the EarlyStopping, and a thread hides all callbacks. Refused before it has judged anything.
