@@ -204,11 +204,12 @@ def _web(sizes, documents, features, noise, seed):
 class Study:
     """A recipe that decides claims: its command line, its data, trainings done once, and what it found, as a file.
 
-    ``quick`` names the options that ``--quick`` makes small.
+    ``quick`` names the options that ``--quick`` makes small. A training ends when ``patience`` trees were no better on validation;
+    without a patience it has all ``--rounds``.
     """
 
-    def __init__(self, about, *, tested=10_000, seeds=2, features=10, quick=None, given=(), **defaults):
-        self.name, self.about = Path(sys.argv[0]).stem, about
+    def __init__(self, about, *, tested=10_000, seeds=2, features=10, patience=None, quick=None, given=(), **defaults):
+        self.name, self.about, self.patience = Path(sys.argv[0]).stem, about, patience
         parser = arguments(about, f"{self.name}.png", **{"rounds": 100, "queries": 1500} | defaults)
         parser.add_argument("--test-queries", type=int, default=tested, help="of the generated data, beside --queries")
         parser.add_argument("--features", type=int, default=features, help="of the generated data")
@@ -223,7 +224,7 @@ class Study:
             vars(options).update(small)
         if options.data:
             options.seeds = 1
-        self.lines, self.claims, self.seconds = [], [], 0.0
+        self.lines, self.claims, self.trees, self.seconds = [], [], [], 0.0
         self.bar = tqdm(desc="trainings", disable=None)
 
     def data(self, seed=0, documents=50, valid=1000, noise=0.3):
@@ -238,14 +239,14 @@ class Study:
         """``compute()``, or what it returned when it was done before with these options."""
         options = self.options
         same = {name: getattr(options, name) for name in ("data", "queries", "test_queries", "features", "rounds")}
-        text = repr((self.name, key, same, lp.__version__))
+        text = repr((self.name, key, same, lp.__version__) + ((self.patience,) if self.patience else ()))
         path = options.kept and Path(options.kept, hashlib.sha256(text.encode()).hexdigest()[:24] + ".pkl")
         if path and path.exists():
             value, seconds = pickle.loads(path.read_bytes())
         else:
-            start = time.perf_counter()
+            start = time.process_time()  # which other programs do not change
             value = compute()
-            seconds = time.perf_counter() - start
+            seconds = time.process_time() - start
             if path:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.with_suffix(".part").write_bytes(pickle.dumps((value, seconds)))
@@ -264,13 +265,26 @@ class Study:
         for objective, parameters in choices:
 
             def train(objective=objective, parameters=parameters):
-                return trained(objective, part, valid, measure, self.options.rounds, callbacks, **parameters)
+                rounds, patience = self.options.rounds, self.patience
+                return trained(objective, part, valid, measure, rounds, callbacks, patience, **parameters)
 
             found.append(self.once((key, objective, parameters), train))
         k = max(range(len(found)), key=lambda k: found[k][0])
         value, model = found[k]
+        self.trees.append(model.num_trees())
         tests = self.once((key, "tested", choices[k], measures), lambda: values(measures, test, model.predict(test.X)))
         return Best(*choices[k], value, model, tests)
+
+    def say_growth(self):
+        """How many of the models tested were still growing at the last tree: those need more trees than they had."""
+        last, patience = self.options.rounds, min(self.patience or 1, self.options.rounds)
+        growing = sum(trees > last - patience for trees in self.trees)
+        self.say(
+            f"Of {len(self.trees)} models tested, {growing} were still growing at the last tree allowed (the best one on validation is"
+        )
+        self.say(
+            f"among the last {patience}). Trees of the models: {min(self.trees)} to {max(self.trees)}, median {np.median(self.trees):.0f}."
+        )
 
     def say(self, text=""):
         tqdm.write(str(text), file=sys.stdout)
@@ -301,7 +315,7 @@ class Study:
                 "recipe": self.name,
                 "about": self.about,
                 "command": " ".join([f"python recipes/{self.name}.py", *rest]),
-                "minutes": round(self.seconds / 60, 1),
+                "processor minutes": round(self.seconds / 60, 1),
                 "made with": {name: version(name) for name in ("lightgbm", "xgboost", "numpy", "numba")},
                 "claims": self.claims,
                 "text": self.lines,
@@ -329,8 +343,11 @@ def small_picture(figure, path):
     Image.open(path).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(path, optimize=True)
 
 
-def trained(objective, part, valid, measure, rounds, callbacks=(), **parameters):
-    """(validation value, model): LightGBM's on one thread, with the trees that are best on validation by the measure."""
+def trained(objective, part, valid, measure, rounds, callbacks=(), patience=None, **parameters):
+    """(validation value, model): LightGBM's on one thread, with the trees that are best on validation by the measure.
+
+    The training ends when ``patience`` trees were no better, or after ``rounds`` trees.
+    """
     import lightgbm as lgb
 
     data = lgb.Dataset(part.X, part.labels, group=part.group)
@@ -340,7 +357,7 @@ def trained(objective, part, valid, measure, rounds, callbacks=(), **parameters)
         rounds,
         valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
         feval=lp.metric(measure),
-        callbacks=[lgb.early_stopping(rounds, verbose=False), *callbacks],
+        callbacks=[lgb.early_stopping(patience or rounds, verbose=False), *callbacks],
     )
     return next(iter(model.best_score["valid_0"].values())), lgb.Booster(model_str=model.model_to_string())
 

@@ -9,6 +9,8 @@ paper, by validation NDCG@3; the highest validation CNDCG@3 that costs no more t
 under a guard (lp.guard) that keeps validation NDCG@3 at the finished baseline's from the first tree on, which young models
 are below, so that it holds the clicks back. Its Figure 2. Of the public log
 techno2020_clicks, where it is found, the click tier and CNDCG see only the documents that were shown to users.
+With 1,500 training queries of generated data, 60 trees and a learning rate of 0.2 the click tier raised NDCG@3 as well;
+with 10,000 and models grown to the end it costs NDCG@3, which turned three verdicts from confirmed to refuted.
 """
 
 import itertools
@@ -21,6 +23,7 @@ import lambdaplug as lp
 
 PAPER = "Svore, Volkovs, Burges 2011"
 WEIGHTS = [0.01, 0.1, 0.2, 0.3, 0.4, 0.5]
+RATES = {"generated": 0.5}  # else 0.2, with which models of so many queries still grow at tree 400
 BOUND = 0.005  # of NDCG@3: half a point
 THERE = {"cndcg@3": 46.75 - 43.12, "cndcg@10": 48.37 - 45.59}  # Table 1, clicks of the same query
 CUTS = range(1, 11)
@@ -58,14 +61,15 @@ def measured(part, clicks, scores):
     return found
 
 
-def sweep(study, key, parts):
+def sweep(study, key, parts, rate=0.2):
     """Baseline (0), each weight and the guard: (means on validation, values of test queries) of each; the baseline's model."""
     (part, clicks), (valid, valid_clicks), (test, test_clicks) = parts
     judged, clicked = tiers(clicks)
     rounds = study.options.rounds
 
     def run(objective, callbacks=()):
-        model = common.trained(objective, part, valid, "ndcg@3", rounds, callbacks, learning_rate=0.2)[1]
+        data, ends = (part, valid, "ndcg@3"), (rounds, callbacks, study.patience)
+        _, model = common.trained(objective, *data, *ends, learning_rate=rate)
         checked = measured(valid, valid_clicks, model.predict(valid.X))
         means = {name: float(np.nanmean(checked[name])) for name in ("ndcg@3", "cndcg@3")}
         return means, measured(test, test_clicks, model.predict(test.X)), model
@@ -160,7 +164,7 @@ def agreement(study, title, parts, model, axis):
 
 
 def main():
-    study = common.Study(__doc__, features=12, rounds=60, tested=6000, data=DATA)
+    study = common.Study(__doc__, queries=10_000, features=12, rounds=500, patience=50, tested=6000, data=DATA)
     options = study.options
     sets = {}
     if options.data:
@@ -173,8 +177,12 @@ def main():
     figure, axes = common.panels(";".join(["AB", "CD"][: len(sets)]), 3.8)
     for (name, several), row in zip(sets.items(), zip(axes[::2], axes[1::2], strict=True), strict=True):
         sizes = " / ".join(str(len(part.group)) for part, _ in several[0])
-        study.say(f"--- {name}: {sizes} queries in each of {len(several)} data set(s), up to {options.rounds} trees")
-        found = [sweep(study, (name, seed), parts) for seed, parts in enumerate(several)]
+        study.say(f"--- {name}: {sizes} queries in each of {len(several)} data set(s), up to {options.rounds} trees,")
+        rate = RATES.get(name, 0.2)
+        study.say(f"learning rate {rate:g}")
+        found = [sweep(study, (name, seed), parts, rate) for seed, parts in enumerate(several)]
+        study.trees = [model.num_trees() for one in found for *_, model in one.values()]
+        study.say_growth()
         report(study, name, found)
         for w, mark in zip((w for w in found[0] if w != 0.0), itertools.cycle("oD^v<>s"), strict=False):
             x, y = (common.interval(differences(found, [w] * len(found), m)) for m in ("ndcg@3", "cndcg@3"))

@@ -87,11 +87,14 @@ def section(one):
     counts = Counter(claim["verdict"] for claim in one["claims"])
     verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in LOOKS if counts[verdict])
     text = "\n".join(line.rstrip() for line in one["text"]).strip("\n")
+    time = f"{one.get('minutes', 0):g} minutes of one thread beside other programs"
+    if "processor minutes" in one:
+        time = f"{one['processor minutes']:g} minutes of processor time"
     return "\n".join(
         [
             f"### {title.rstrip('.')}",
             "",
-            f"{about} `{one['command']}`, {one['minutes']:g} minutes of one thread beside other programs, with {with_}. Claims: {verdicts}.",
+            f"{about} `{one['command']}`, {time}, with {with_}. Claims: {verdicts}.",
             "",
             f"```\n{text}\n```",
             "",

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,28 @@ def test_a_study_does_each_training_once(common, tmp_path, monkeypatch):
     assert common.Study("about").once(("name", 2), lambda: "other") == "other"
 
 
+def test_a_study_says_how_many_models_were_still_growing(common, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["some.py", "--rounds", "30"])
+    study = common.Study("about", patience=5, rounds=30)
+    study.trees = [12, 25, 26, 30]  # a training whose best tree is 25 ended at tree 30 for want of a better one
+    study.say_growth()
+    assert "Of 4 models tested, 2 were still growing at the last tree" in " ".join(study.lines)
+    assert "among the last 5). Trees of the models: 12 to 30, median 26." in " ".join(study.lines)
+
+
+def test_a_training_ends_after_its_patience(common):
+    import lambdaplug as lp
+
+    part, valid = lp.data.cubic(40, 10, 3).split(20, 20)
+    measure, rounds = lp.NDCG(k=3), 60
+    value, model = common.trained(lp.LambdaRank(measure), part, valid, measure, rounds, patience=2)
+    best, most = common.trained(lp.LambdaRank(measure), part, valid, measure, rounds)
+    assert model.num_trees() <= most.num_trees()
+    assert value <= best
+    scores = model.predict(valid.X)
+    assert lp.evaluate(measure, valid.labels, scores, valid.group)[str(measure)] == pytest.approx(value)
+
+
 def test_the_page_is_what_the_results_make(tmp_path):
     page = tmp_path / "results.md"
     shutil.copy(RECIPES / "results.md", page)
@@ -110,3 +133,11 @@ def test_the_page_is_what_the_results_make(tmp_path):
         one = json.loads(path.read_text("utf-8"))
         assert one["command"] == f"python recipes/{path.stem}.py"  # nothing but the defaults
         assert (RECIPES / one["recipe"]).with_suffix(".py").is_file()
+
+
+def test_the_readme_gives_the_counts_of_the_results():
+    found = [json.loads(path.read_text("utf-8")) for path in (RECIPES / "results").glob("*.json")]
+    verdicts = Counter(claim["verdict"] for one in found for claim in one["claims"])
+    counts = ", ".join(f"{verdicts[name]} {name}" for name in ("confirmed", "refuted", "undecided"))
+    line = f"{verdicts.total()} claims of the papers, each with its effect, interval and power: {counts}."
+    assert line in " ".join((RECIPES.parent / "README.md").read_text("utf-8").split())
