@@ -7,7 +7,8 @@
 paper: each measure trained for and tested (its Tables 3 and 4), test MRR over the number of effective pairs for training
 sets of several sizes (its Figure 5), and training sets so large that each measure has as many effective pairs as MRR.
 Then lp.objective in place of LambdaRank, in both hosts. With 1,500 training queries, 60 trees and a learning rate of 0.2
-four of the verdicts on NDCG, NDCG@10 and MAP were others: with more data, training for NDCG pays more.
+four of the verdicts on NDCG, NDCG@10 and MAP were others; queries, trees and rate changed together, so that none of them
+alone can be called the reason.
 """
 
 import common
