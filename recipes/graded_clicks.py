@@ -75,14 +75,14 @@ def sweep(study, key, parts, rate=0.2):
         means = {name: float(np.nanmean(checked[name])) for name in ("ndcg@3", "cndcg@3")}
         return means, measured(test, test_clicks, model.predict(test.X)), model
 
-    found = {0.0: study.once((key, judged), lambda: run(judged))}
+    found = {0.0: study.once((key, rate, judged), lambda: run(judged))}
     for w in WEIGHTS[-2:] if study.options.quick else WEIGHTS:
         objective = lp.Graded([judged, clicked], weights=[1 - w, w])
-        found[w] = study.once((key, objective), lambda o=objective: run(o))
+        found[w] = study.once((key, rate, objective), lambda o=objective: run(o))
     floor = found[0.0][0]["ndcg@3"] - BOUND
     guarded = lp.Graded([judged, clicked], weights=[0.5, 0.5], guard=lp.guard("ndcg@3", floor=floor))
     watching = [lp.callback(guarded, metric=lp.metric("ndcg@3"))]
-    found["guard"] = study.once((key, "guard"), lambda: run(guarded, watching))
+    found["guard"] = study.once((key, rate, "guard"), lambda: run(guarded, watching))
     return found
 
 

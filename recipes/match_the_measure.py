@@ -41,7 +41,7 @@ def fit(study, seed, share, measure, measures):
     some = part if share >= 1 else part.split(share, 1 - share)[0]
     choices = [(lp.LambdaRank(measure), RATE)]
     best = study.best((seed, round(share, 6)), choices, (some, valid, test), measure, [str(m) for m in measures])
-    pairs = study.once((seed, round(share, 6), "pairs", measure), lambda: pairs_of(measure, some, best.model))
+    pairs = study.once((seed, round(share, 6), "pairs", measure, RATE), lambda: pairs_of(measure, some, best.model))
     return best.tests, pairs, len(some.group)
 
 
@@ -121,7 +121,7 @@ def main():
                 part, test, measures, host, parameters, options.rounds, valid, progress=False, builtins=False
             )
 
-        table = study.once(("lp.objective", host), matched)
+        table = study.once(("lp.objective", host, parameters), matched)
         study.say(f"\nlp.objective, {host}, first data set:\n{table}")
         study.say(f"trees: {', '.join(map(str, table.trees))}")
         table.plot(axis)
