@@ -365,7 +365,7 @@ def others(found):
         "\nevery contender minus lp.objective, mean over the cells, points of 100; t of the paired test, lowest and highest"
     )
     for (host, contender), cells in sorted(rows.items(), key=lambda row: (row[0][0], -np.mean([x[1] for x in row[1]]))):
-        value, difference, t = np.array(cells).T
+        value, difference, t = np.nan_to_num(cells).T  # the same values have no t
         print(
             f"{host:9}{contender:26}{value.mean():.4f}  {difference.mean():+.2f}  (t {t.min():+.1f} to {t.max():+.1f})"
         )
