@@ -1216,6 +1216,18 @@ def test_a_metrics_column_is_not_the_training_datas(client, spread, host):
     assert len(trained["history"]["valid"]["mrr"]) == 2
 
 
+def test_rankers_train_for_a_measure_with_a_column_of_its_own(client, spread):
+    dX, dy, dq, dclicks, _ = spread
+    for host, kind in (("xgboost", lp.DaskXGBRanker), ("lightgbm", lp.DaskLGBMRanker)):
+        given = {name: value for name, value in PARAMETERS[host].items() if name not in ("objective", "lambda")}
+        ranker = kind(objective=lp.LambdaRank(earned(dclicks)), n_estimators=4, **given)
+        ranker.client = client
+        ranker.fit(dX, dy, qid=dq)  # without evaluation sets: no metric asks for the column there
+        trained = lp.dask.train(client, given, (dX, dy, dq), lp.LambdaRank(earned(dclicks)), 4, host=host)["booster"]
+        grown = ranker.get_booster() if host == "xgboost" else ranker.booster_
+        assert splits(grown)[0] == splits(trained)[0]
+
+
 @pytest.mark.parametrize("given", [False, True], ids=["built", "given"])
 def test_data_sets_of_equal_labels_have_columns_of_their_own(client, given):
     half = DATA.X[: DATA.group[:30].sum()]
