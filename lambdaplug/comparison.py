@@ -287,8 +287,13 @@ def compared(
     draws: int,
     seed: int,
     weight: Array | None = None,
+    repeated: Sequence[float] = (),
 ) -> Comparison:
-    """The comparison of two systems' values, one per query, NaN where the measure is undefined. 0 draws: no such test."""
+    """The comparison of two systems' values, one per query, NaN where the measure is undefined. 0 draws: no such test.
+
+    Where the values are means over several trainings, ``repeated`` is the difference that each of them made: how far these
+    differ adds to the error, with Welch's and Satterthwaite's degrees of freedom.
+    """
     from scipy.special import stdtr, stdtrit
 
     defined = ~(np.isnan(values_a) | np.isnan(values_b))
@@ -305,10 +310,15 @@ def compared(
         p_t, half = float("nan"), float("nan")
     else:
         spread = d.std(ddof=1) if weight is None else (np.sum((weight * (d - difference)) ** 2) / (n - 1)) ** 0.5
-        error = float(spread) / n**0.5
-        half = float(stdtrit(n - 1, 0.5 + level / 2)) * error
+        error, freedom = float(spread) / n**0.5, n - 1.0
+        between = float(np.var(repeated, ddof=1)) / len(repeated) if len(repeated) > 1 else 0.0
+        if between > 0.0:
+            both = error**2 + between
+            freedom = both**2 / (error**4 / (n - 1) + between**2 / (len(repeated) - 1))
+            error = both**0.5
+        half = float(stdtrit(freedom, 0.5 + level / 2)) * error
         if error > 1e-14 * abs(difference):
-            p_t = float(2 * stdtr(n - 1, -abs(difference) / error))
+            p_t = float(2 * stdtr(freedom, -abs(difference) / error))
         else:  # every query differs by the same
             p_t = 1.0 if difference == 0 else 0.0
     return Comparison(

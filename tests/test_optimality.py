@@ -1,5 +1,6 @@
 """Local optimality, polishing and the table of measures, against boosters whose leaves were really changed."""
 
+import functools
 import itertools
 import math
 import pickle
@@ -412,3 +413,32 @@ def test_the_table_of_measures(host):
     assert table.frame().loc["ndcg", names[2]] == table.values[0, 2]
     assert table.frame(p_values=True).loc["ndcg", "ndcg"] != table.values[0, 0]
     assert len(table.summary) == 3
+
+
+def test_a_table_of_several_trainings_knows_how_far_they_differ():
+    part, test = DATA.split(0.6, 0.4)
+    rules = {"params": {"num_threads": 1}, "rounds": 6, "progress": False, "builtins": ["lambdarank"]}
+    measures = ["ndcg", "map(relevant=2)"]
+    table = lp.analysis.match_table(part, test, measures, trainings=3, **rules)
+    single = [
+        lp.analysis.match_table(part, test, measures, objective=functools.partial(lp.objective, seed=seed), **rules)
+        for seed in range(3)
+    ]
+    np.testing.assert_allclose(table.values, np.mean([one.values for one in single], axis=0), atol=1e-12)
+    # The cell (map, ndcg) by hand: the error of the queries and that of the trainings.
+    values = []
+    for seed, measure in itertools.product(range(3), measures):
+        data = lgb.Dataset(part.X, part.labels, group=part.group)
+        objective = lp.objective(measure, seed=seed)
+        model = lgb.train({"objective": objective, "verbose": -1, "num_threads": 1, "seed": seed}, data, 6)
+        values.append(lp.evaluate("ndcg", test.labels, raw(model, test.X), test.group, per_query=True)["ndcg"])
+    differences = np.array(values[1::2]) - np.array(values[::2])
+    queries = differences.mean(0).var(ddof=1) / differences.shape[1]
+    trainings = differences.mean(1).var(ddof=1) / 3
+    freedom = (queries + trainings) ** 2 / (queries**2 / (differences.shape[1] - 1) + trainings**2 / 2)
+    t = abs(differences.mean()) / (queries + trainings) ** 0.5
+    assert trainings > 0.0
+    assert table.p_values[1, 0] == pytest.approx(2 * stats.t.sf(t, freedom))
+    assert "3 trainings" in str(table)
+    with pytest.raises(lp.LambdaplugError, match="trainings: expected an integer >= 1, got 0"):
+        lp.analysis.match_table(part, test, measures, trainings=0, **rules)

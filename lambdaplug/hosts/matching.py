@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .. import plotting
 from ..analysis import count_pairs
-from ..checking import progress_bar
+from ..checking import integer, progress_bar
 from ..comparison import Comparison, compared
 from ..errors import LambdaplugError
 from ..evaluation import Metric, import_pandas, mean, per_query_values
@@ -43,9 +43,10 @@ class MatchTable(Report):
     values: Array  #: mean test value, [trained for, tested]
     comparisons: tuple[tuple[Comparison, ...], ...]  #: of each cell with its column's diagonal
     effective_pairs: Array  #: of each row: pairs with a force on the training queries, mean over the training
-    trees: tuple[int, ...]  #: of each row
+    trees: tuple[int, ...]  #: of each row; of several trainings, the median
     level: float = 0.95
     builtins: tuple[str, ...] = ()  #: the host's own objectives: the rows after the measures
+    trainings: int = 1  #: of each row, averaged
 
     @property
     def trained(self) -> tuple[str, ...]:
@@ -82,7 +83,8 @@ class MatchTable(Report):
 
     @property
     def _legend(self) -> str:
-        return f"† differs from training for the measure tested (paired t-test, {100 * self.level:g} %)"
+        over = "paired t-test" if self.trainings == 1 else f"paired t-test over queries and {self.trainings} trainings"
+        return f"† differs from training for the measure tested ({over}, {100 * self.level:g} %)"
 
     def _rows(self) -> list[Row]:
         best = self.values == np.nanmax(self.values, axis=0)
@@ -139,9 +141,10 @@ def match_table(
     valid: Part | None = None,
     level: float = 0.95,
     progress: bool = True,
-    objective: Callable[[Measure], Objective] = recommended,
+    objective: Callable[..., Objective] = recommended,
     weight: npt.ArrayLike | None = None,
     builtins: bool | Sequence[str] = True,
+    trainings: int = 1,
 ) -> MatchTable:
     """Train for each measure, test on each: does training for what you report pay on your data?
 
@@ -170,6 +173,11 @@ def match_table(
         ``"lambdarank"`` and ``"rank_xendcg"``, or ``"rank:ndcg"`` and ``"rank:pairwise"`` (and none if labels are no integers
         from 0 to 30, which these do not take). With ``valid`` their number of trees is the best by NDCG (of ``"rank:map"``
         by MAP).
+    trainings : int
+        How often to train each row, with the seeds 0, 1, ... of the objective, ``objective(measure, seed=1)``, and of the host.
+        Two trainings that differ in nothing but their seed may differ by more than the queries' error; with several, values
+        are averaged and the tests know it. Where a seed draws nothing (``lp.LambdaRank`` without noise, without sampling in
+        the host) all are alike.
 
     Returns
     -------
@@ -194,38 +202,50 @@ def match_table(
     """
     kinds = as_measures(measures)
     require_host(host)
+    integer(trainings, "trainings", 1)
     if not kinds or len(set(kinds)) < len(kinds):
         raise LambdaplugError(f"match_table: expected different measures, at least one; got {list(kinds)}.")
     (X, labels, group), (X_test, labels_test, group_test) = train, test
     learned, tested = Queries(labels, group), Queries(labels_test, group_test, query_weight=weight)
-    values: list[list[Array]] = []
+    values: list[Array] = []  # of each row [training, measure, query]
     pairs, trees = [], []
     if builtins is True:
         builtins = BUILTINS[host] if np.isin(learned.labels, GRADES).all() else ()
     own = tuple(builtins or ())
-    contenders: list[tuple[Objective | str, Measure]] = [(objective(kind), kind) for kind in kinds]
+    contenders: list[tuple[str, Measure]] = [("", kind) for kind in kinds]
     contenders += [(word, MAP() if word == "rank:map" else NDCG()) for word in own]
-    with progress_bar(len(contenders), "training", progress) as tick:
-        for trained, kind in contenders:
-            stopping = valid is not None
-            booster = fitted(host, trained, train, valid, params or {}, rounds, Metric([kind]), stopping)
-            # LightGBM's best iteration is a number of trees, XGBoost's that of the last tree.
-            best = booster.best_iteration + int(host == "xgboost") if stopping else host_of(booster).trees(booster)
-            count = int(best)
-            values.append(per_query_values(kinds, tested, raw_scores(booster, X_test, count)))
-            pairs.append(np.nan if isinstance(trained, str) else _pairs(kind, learned, X, booster, count))
-            trees.append(count)
-            tick(1)
+    with progress_bar(trainings * len(contenders), "training", progress) as tick:
+        for word, kind in contenders:
+            row, counted, grown = [], [], []
+            for seed in range(trainings):
+                trained = word or (objective(kind) if trainings == 1 else objective(kind, seed=seed))
+                given = {**(params or {}), **({"seed": seed} if trainings > 1 else {})}
+                booster = fitted(host, trained, train, valid, given, rounds, Metric([kind]), valid is not None)
+                count = _best(booster, host, valid is not None)
+                row.append(per_query_values(kinds, tested, raw_scores(booster, X_test, count)))
+                counted.append(np.nan if word else _pairs(kind, learned, X, booster, count))
+                grown.append(count)
+                tick(1)
+            values.append(np.array(row))
+            pairs.append(float(np.mean(counted)))
+            trees.append(int(np.median(grown)))
     names, traffic = tuple(map(str, kinds)), tested.query_weight
+
+    def cell(row: int, column: int, trained: str) -> Comparison:
+        a, b = values[column][:, column], values[row][:, column]
+        each = [mean(y, traffic) - mean(x, traffic) for x, y in zip(a, b, strict=True)]
+        return compared(names[column], (names[column], trained), a.mean(0), b.mean(0), level, 0, 0, traffic, each)
+
     cells = [
-        tuple(
-            compared(name, (name, trained), values[column][column], values[row][column], level, 0, 0, traffic)
-            for column, name in enumerate(names)
-        )
-        for row, trained in enumerate(names + own)
+        tuple(cell(row, column, trained) for column in range(len(names))) for row, trained in enumerate(names + own)
     ]
-    means = np.array([[mean(cell, traffic) for cell in row] for row in values])
-    return MatchTable(names, means, tuple(cells), np.array(pairs), tuple(trees), level, own)
+    means = np.array([[mean(one, traffic) for one in row.mean(0)] for row in values])
+    return MatchTable(names, means, tuple(cells), np.array(pairs), tuple(trees), level, own, trainings)
+
+
+def _best(booster: Any, host: str, stopping: bool) -> int:
+    """How many trees to keep. LightGBM's best iteration is a number of trees, XGBoost's that of the last tree."""
+    return int(booster.best_iteration) + int(host == "xgboost") if stopping else host_of(booster).trees(booster)
 
 
 def _pairs(kind: Measure, learned: Queries, X: Any, booster: Any, rounds: int) -> float:
