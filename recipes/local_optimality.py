@@ -246,7 +246,7 @@ def main():
         ("--relevant", {"type": float, "default": 2, "help": "lowest relevant label (the paper: 2 of 0..4)"}),
         ("--directions", {"type": int, "default": 459, "help": "of the certificate"}),
     ]
-    study = common.Study(__doc__, queries=2000, rounds=60, tested=3250, seeds=1, given=given, quick={"directions": 40})
+    study = common.Study(__doc__, queries=10_000, rounds=60, tested=3250, seeds=1, given=given, quick={"directions": 40})
     options = study.options
     part, valid, rest = study.data()
     few = part if len(part.group) <= POLISHED else part.split(POLISHED, len(part.group) - POLISHED)[0]
