@@ -350,6 +350,8 @@ def report(table, title):
         f"ahead in the mean in {ahead} of {len(table)} cells; significantly (p < .05, Holm) ahead in {wins}, "
         f"behind in {losses}; mean difference {table['difference'].mean():+.4f}"
     )
+    means = table.groupby("set", sort=False)["difference"].mean()
+    print("mean difference by set: " + ", ".join(f"{name} {mean:+.4f}" for name, mean in means.items()))
 
 
 def others(found):
