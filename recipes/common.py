@@ -65,6 +65,15 @@ def pairs_of(labels, group):
     return np.concatenate(found)
 
 
+def holm(p):
+    """p-values adjusted for their number, by Holm's rule."""
+    order = np.argsort(p)
+    steps = np.maximum.accumulate(np.sort(p) * np.arange(len(p), 0, -1))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(steps, 1.0)
+    return adjusted
+
+
 def coarse(queries):
     """Few different values per feature, each on every worker: the bins are exact then, and the same everywhere."""
     data = lp.data.cubic(queries, 30, 20, noise=0.3)

@@ -179,7 +179,9 @@ def report(study, found, measures):
     study.say(f"\nDirections that improve significantly for {', '.join(names)}:")
     for kind in ("linear", "LightGBM trees", "XGBoost trees"):
         plain, smooth = ([found[kind, f"for {n}{how}", n].sure for n in names] for how in ("", ", smoothed"))
-        study.say(f"  {kind}: plain {plain}, smoothed {smooth}")
+        passes = [n for n, a, b in zip(names, plain, smooth, strict=True) if a and not b]
+        answer = f"; smoothing passes where plain fails: {', '.join(passes) or 'nowhere'}"
+        study.say(f"  {kind}: plain {plain}, smoothed {smooth}" + answer)
 
 
 def polish(study, measures, parts):
@@ -246,7 +248,9 @@ def main():
         ("--relevant", {"type": float, "default": 2, "help": "lowest relevant label (the paper: 2 of 0..4)"}),
         ("--directions", {"type": int, "default": 459, "help": "of the certificate"}),
     ]
-    study = common.Study(__doc__, queries=10_000, rounds=60, tested=3250, seeds=1, given=given, quick={"directions": 40})
+    study = common.Study(
+        __doc__, queries=10_000, rounds=60, tested=3250, seeds=1, given=given, quick={"directions": 40}
+    )
     options = study.options
     part, valid, rest = study.data()
     few = part if len(part.group) <= POLISHED else part.split(POLISHED, len(part.group) - POLISHED)[0]

@@ -87,6 +87,16 @@ def claims(study, measures, full, equal):
         study.decide(claim, differ(first, full[first], equal[other]))
 
 
+def losses(table):
+    """What is ahead of the diagonal, by tests corrected for all cells off it."""
+    off = ~np.eye(len(table.values), dtype=bool)
+    p = np.ones(off.shape)
+    p[off] = common.holm(np.nan_to_num(table.p_values[off], nan=1.0))
+    ahead = np.argwhere((p < 0.05) & (table.values > table.values.diagonal()))
+    found = [f"{table.trained[row]} by {table.measures[column]}" for row, column in ahead]
+    return f"ahead of the diagonal at 95 % after Holm's correction over the {off.sum()} cells off it: {', '.join(found) or 'none'}"
+
+
 def main():
     given = [("--relevant", {"type": float, "default": 2, "help": "lowest relevant label (the paper: 2 of 0..4)"})]
     study = common.Study(__doc__, queries=10_000, rounds=400, patience=50, tested=10_500, given=given)
@@ -125,6 +135,7 @@ def main():
         table = study.once(("lp.objective", host, parameters, trainings), matched)
         study.say(f"\nlp.objective, {host}, first data set:\n{table}")
         study.say(f"trees: {', '.join(map(str, table.trees))}")
+        study.say(losses(table))
         table.plot(axis)
         axis.set_title(f"lp.objective, {host}: darker: better in its column; † differs from the diagonal at 95 %")
     study.finish(figure)

@@ -27,7 +27,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import xgboost as xgb
-from common import TEXT, arguments, beside, pairs_of
+from common import TEXT, arguments, beside, holm, pairs_of
 from scipy import stats
 from tqdm import tqdm
 
@@ -311,15 +311,6 @@ def results(options, out):
             values = np.mean([np.load(path_of(out, name, host, contender, text, k)) for k in repeats], axis=0)
             found[name, text, host, contender] = values[~np.isnan(values)]
     return found
-
-
-def holm(p):
-    """Adjusted p-values."""
-    order = np.argsort(p)
-    steps = np.maximum.accumulate(np.sort(p) * np.arange(len(p), 0, -1))
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(steps, 1.0)
-    return adjusted
 
 
 def compared(found, ours, rivals):
