@@ -145,6 +145,12 @@ def load(name, queries):
     return data.X, data.labels, data.qid
 
 
+def zero_or_one(labels, measures):
+    """For objectives that take no other labels."""
+    relevant = next((m.relevant for m in measures if hasattr(m, "relevant")), 1)
+    return (labels >= relevant).astype(float)
+
+
 def fit_lightgbm(objective, train, valid, test, measures, rounds):
     data = lgb.Dataset(train[0], train[1], group=train[2])
     check = lgb.Dataset(valid[0], valid[1], group=valid[2], reference=data)
@@ -164,10 +170,8 @@ def fit_lightgbm(objective, train, valid, test, measures, rounds):
 
 def fit_xgboost(objective, train, valid, test, measures, rounds):
     built_in = isinstance(objective, dict)
-    labels = train[1]
-    if built_in and objective["objective"] == "rank:map":  # which takes no others than 0 and 1
-        relevant = next((m.relevant for m in measures if hasattr(m, "relevant")), 1)
-        labels = (labels >= relevant).astype(float)
+    binary = built_in and objective["objective"] == "rank:map"
+    labels = zero_or_one(train[1], measures) if binary else train[1]
     data, check = xgb.DMatrix(train[0], labels), xgb.DMatrix(valid[0], valid[1])
     data.set_group(train[2])
     check.set_group(valid[2])
@@ -187,10 +191,10 @@ def fit_xgboost(objective, train, valid, test, measures, rounds):
 
 
 def fit_catboost(objective, train, valid, test, measures, rounds):
-    def pool(part):
-        return catboost.Pool(part[0], part[1], group_id=np.repeat(np.arange(len(part[2])), part[2]))
-
-    model = catboost.CatBoost({**PARAMETERS["catboost"], **objective, "iterations": rounds}).fit(pool(train))
+    binary = objective["loss_function"].endswith(("mode=MAP", "mode=MRR"))
+    labels = zero_or_one(train[1], measures) if binary else train[1]
+    pool = catboost.Pool(train[0], labels, group_id=np.repeat(np.arange(len(train[2])), train[2]))
+    model = catboost.CatBoost({**PARAMETERS["catboost"], **objective, "iterations": rounds}).fit(pool)
     best = [(-1.0, None)] * len(measures)
     stages = zip(model.staged_predict(valid[0]), model.staged_predict(test[0]), strict=True)
     for scores, tested in stages:
@@ -475,10 +479,14 @@ def main():
     own = compared(values, "lp.objective", lambda host: [(host, name) for name in BUILT_IN.get(host, ())])
     if len(own):
         report(own, "lp.objective against the best built-in objective of the same host")
-    for trees, rival in (("each with its own trees", lambda _: "YetiRank"), ("the same kind of trees", LIKE.get)):
+    for kind, rival in (
+        ("each with its own trees", lambda _: "YetiRank"),
+        ("in the measure's mode, each with its own trees", lambda _: "YetiRank, mode"),
+        ("the same kind of trees", LIKE.get),
+    ):
         other = compared(values, "lp.objective", lambda host, rival=rival: [("catboost", rival(host))])
         if len(other):
-            report(other, f"lp.objective against CatBoost's YetiRank, {trees}")
+            report(other, f"lp.objective against CatBoost's YetiRank, {kind}")
     others(values)
     matrix(values)
     if len(own):
