@@ -442,3 +442,5 @@ def test_a_table_of_several_trainings_knows_how_far_they_differ():
     assert "3 trainings" in str(table)
     with pytest.raises(lp.LambdaplugError, match="trainings: expected an integer >= 1, got 0"):
         lp.analysis.match_table(part, test, measures, trainings=0, **rules)
+    with pytest.raises(lp.LambdaplugError, match=r"expected an objective= that takes seed=.*Use trainings=1"):
+        lp.analysis.match_table(part, test, measures, trainings=2, objective=lp.Approx, **rules)

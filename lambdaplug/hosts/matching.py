@@ -218,7 +218,7 @@ def match_table(
         for word, kind in contenders:
             row, counted, grown = [], [], []
             for seed in range(trainings):
-                trained = word or (objective(kind) if trainings == 1 else objective(kind, seed=seed))
+                trained = word or (objective(kind) if trainings == 1 else _seeded(objective, kind, seed))
                 given = {**(params or {}), **({"seed": seed} if trainings > 1 else {})}
                 booster = fitted(host, trained, train, valid, given, rounds, Metric([kind]), valid is not None)
                 count = _best(booster, host, valid is not None)
@@ -241,6 +241,17 @@ def match_table(
     ]
     means = np.array([[mean(one, traffic) for one in row.mean(0)] for row in values])
     return MatchTable(names, means, tuple(cells), np.array(pairs), tuple(trees), level, own, trainings)
+
+
+def _seeded(objective: Callable[..., Objective], kind: Measure, seed: int) -> Objective:
+    """The objective with another seed for each training."""
+    try:
+        return objective(kind, seed=seed)
+    except TypeError as error:
+        raise LambdaplugError(
+            f"match_table: with several trainings, expected an objective= that takes seed=, as lp.objective and lp.LambdaRank "
+            f"do; objective({str(kind)!r}, seed={seed}) raised: {error}. Use trainings=1 for one that draws nothing."
+        ) from error
 
 
 def _best(booster: Any, host: str, stopping: bool) -> int:
