@@ -180,14 +180,18 @@ def test_changes_along_directions_are_those_of_ranking_anew(name, monkeypatch):
         return base[first:last], places[first:last].astype(np.int32)
 
     found = []
-    for threads, size in [(1, 1 << 27), (3, 1 << 27), (2, 268 * 20)]:
+    for threads, size, kept in [(1, 1 << 27, 1 << 29), (3, 1 << 27, 1 << 29), (2, 268 * 20, 1 << 29), (2, 268 * 20, 0)]:
         monkeypatch.setattr(landscape, "CHUNK_BYTES", size)
+        monkeypatch.setattr(landscape, "KEPT_BYTES", kept)
         asked.clear()
         one = Landscape(LeafModel(weights, 3, read), Queries(labels, group), name, threads)
+        one.value(moved)
         found.append(one.along(lambda first, last: table[:, first:last], 40, steps, moved))
+        assert sum(asked) == (len(labels) if kept else 2 * len(labels))  # predicted once, or anew each time
     assert max(asked) < 20 + 40  # of 90: up to the limit and one query more
     for part in ("change", "error", "value"):
         np.testing.assert_array_equal(getattr(found[0], part), getattr(found[1], part))
+        np.testing.assert_array_equal(getattr(found[2], part), getattr(found[3], part))
         np.testing.assert_allclose(getattr(found[0], part), getattr(found[2], part), atol=1e-14)
     start = base + moved[places].sum(axis=1)
     before = by_hand(name, start, labels, group)

@@ -28,7 +28,8 @@ __all__ = ["Landscape", "LeafModel", "Trial", "unit", "unit_directions"]
 Places: TypeAlias = npt.NDArray[np.int32]
 Table: TypeAlias = Callable[[int, int], Array]  # directions first..last-1, one per column
 
-CHUNK_BYTES = 1 << 27  # of leaf numbers and moves held at a time
+CHUNK_BYTES = 1 << 27  # of leaf numbers and moves worked on at a time
+KEPT_BYTES = 1 << 29  # of leaf numbers, scores and gains: more rows than these are predicted anew whenever they are needed
 BLOCK = 32  # directions gathered at a time
 GATHERED_ROWS = 4096  # by a task
 
@@ -128,7 +129,8 @@ class Landscape:
         limit = max(1, CHUNK_BYTES // (4 * model.trees + 8 * BLOCK))
         chunk = np.cumsum(queries.sizes) // limit
         self._edges = [0, *(np.flatnonzero(np.diff(chunk)) + 1).tolist(), len(queries)]
-        self._kept: _Rows | None = None  # where all rows are one chunk
+        self._keeps = (4 * model.trees + 16) * len(queries.labels) <= KEPT_BYTES
+        self._kept: dict[int, _Rows] = {}  # by the first query
 
     def value(self, moved: Array | None = None) -> float:
         """The measure, with ``moved`` added to the weights."""
@@ -193,8 +195,8 @@ class Landscape:
         return rows.scores if moved is None else rows.scores + self._gather(rows.places, moved[:, None])[:, 0]
 
     def _read(self, first: int, last: int) -> _Rows:
-        if self._kept is not None:
-            return self._kept
+        if first in self._kept:
+            return self._kept[first]
         offsets = self.queries.offsets
         begin, end = int(offsets[first]), int(offsets[last])
         scores, places = self.model.read(begin, end)
@@ -212,8 +214,8 @@ class Landscape:
             np.ascontiguousarray(self._prepared.gain[numbers]),
             self._prepared.norm[first:last][defined],
         )
-        if len(self._edges) == 2:
-            self._kept = rows
+        if self._keeps:
+            self._kept[first] = rows
         return rows
 
     def _gather(self, places: Places, table: Array) -> Array:
