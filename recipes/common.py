@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 import pickle
@@ -123,7 +124,7 @@ class Claim:
         Confirmed: the 95 % interval is above ``least``. Refuted: it is below the paper's effect, if it has one. The power is the
         chance of a confirmation if the paper's effect is the true one; ``needed`` queries would make it 80 %. Where one
         data set alone confirms and another refutes, trainings vary more than queries: then the interval is that of
-        the data sets' means.
+        the data sets' means. ``stricter`` is that interval and its verdict for every claim on several data sets.
         """
         scale = 100.0 if self.unit == "points" else 1.0
         sets = [scale * np.asarray(d, dtype=float)[~np.isnan(d)] for d in differences]
@@ -131,13 +132,15 @@ class Claim:
         effect = found["effect"]
         alone = {self._over(one, effect)["verdict"] for one in sets if len(sets) > 1}
         means = [round(float(one.mean()), 5) for one in sets]
-        if {"confirmed", "refuted"} <= alone:
-            found = self._over(np.array(means), effect) | {"over": "data sets"}
+        stricter = self._over(np.array(means), effect) | {"over": "data sets"} if len(sets) > 1 else None
+        if stricter and {"confirmed", "refuted"} <= alone:
+            found = stricter
+        found["stricter"] = stricter and [round(stricter["low"], 5), round(stricter["high"], 5), stricter["verdict"]]
         return dataclasses.asdict(self) | found | {"sets": means}
 
     def _over(self, values, effect=None):
         """The numbers of a paired test."""
-        from scipy.special import ndtr, stdtrit
+        from scipy.special import stdtrit
 
         n, spread = len(values), float(values.std(ddof=1))
         error, mean = spread / n**0.5, float(values.mean())
@@ -147,7 +150,7 @@ class Claim:
             if effect is None and self.queries:
                 effect = float(stdtrit(self.queries - 1, 0.975)) * spread / self.queries**0.5
         there = self.said if self.queries else "yes" if self.effect is None else f"{self.effect:+.2f}"
-        above = None if effect is None or error == 0.0 else effect - self.least
+        above = None if effect is None or effect <= self.least or error == 0.0 else effect - self.least
         claimed = self.least if effect is None or self.said == "yes" else effect
         verdict = "refuted" if mean + t * error < claimed else "undecided"
         return {
@@ -158,34 +161,85 @@ class Claim:
             "high": mean + t * error,
             "spread": spread,
             "tested": n,
-            "needed": None if above is None else int(np.ceil((2.8016 * spread / above) ** 2)),
-            "power": None if above is None else float(ndtr(above / error - t)),
+            "needed": None if above is None else _needed(above, spread),
+            "power": None if above is None else _power(above, spread, n),
             "verdict": "confirmed" if mean - t * error > self.least else verdict,
         }
 
     def count(self, improving, directions, noticed=1.0, share=0.01):
-        """The verdict on "no direction improves": none did, or surely more than a share of all do.
+        """The verdict on "fewer than a share of all directions improve", from the count of each data set.
 
-        ``noticed`` is the chance to notice a direction that improves; the power, that of seeing one if a share does.
+        Confirmed: the 95 % interval of the directions that improve is below the share; of 459 directions, if none does.
+        Refuted: it is above. ``noticed`` is the chance to notice a direction that improves; the power, that of no
+        confirmation if the share does; so many ``needed`` directions would make it 80 %. As in ``decide``, data sets
+        that contradict each other are the sample.
         """
-        from scipy.special import betaincinv
+        total, many = sum(improving), directions * len(improving)
+        low, high = _shares(total, many)
+        alone = {self._counted(*_shares(one, directions), share) for one in improving if len(improving) > 1}
+        means = [100 * one / directions for one in improving]
+        power = _unconfirmed(many, share, share * noticed)
+        needed = next((n for n in range(1, 2000) if _unconfirmed(n, share, share * noticed) >= 0.8), None)
+        found = {"over": "directions", "tested": many, "spread": None, "power": power, "needed": needed}
+        if {"confirmed", "refuted"} <= alone:
+            sample = self._over(np.array(means))
+            low, high = sample["low"] / 100, sample["high"] / 100
+            found |= {
+                "over": "data sets",
+                "tested": len(means),
+                "spread": sample["spread"],
+                "power": None,
+                "needed": None,
+            }
+        verdict = self._counted(low, high, share)
+        if verdict == "confirmed" and power < 0.8:
+            verdict = "undecided"
+        found |= {"there": "0", "effect": 0.0, "here": 100 * total / many, "low": 100 * low, "high": 100 * high}
+        return dataclasses.asdict(self) | found | {"sets": [round(one, 5) for one in means], "verdict": verdict}
 
-        low = float(betaincinv(improving, directions - improving + 1, 0.025)) if improving else 0.0
-        high = float(betaincinv(improving + 1, directions - improving, 0.975)) if improving < directions else 1.0
-        power = 1 - (1 - share * noticed) ** directions
-        unseen = "confirmed" if power >= 0.8 else "undecided"
-        numbers = {"effect": 0.0, "here": 100 * improving / directions, "low": 100 * low, "high": 100 * high}
-        numbers |= {
-            "there": "0",
-            "spread": None,
-            "tested": directions,
-            "over": "directions",
-            "sets": [],
-            "power": power,
-        }
-        numbers["needed"] = int(np.ceil(np.log(0.2) / np.log(1 - share * noticed))) if noticed > 1e-6 else None
-        numbers["verdict"] = unseen if improving == 0 else "refuted" if low > share else "undecided"
-        return dataclasses.asdict(self) | numbers
+    @staticmethod
+    def _counted(low, high, share):
+        return "confirmed" if high < share else "refuted" if low > share else "undecided"
+
+
+def _power(effect, spread, n):
+    """The chance that a paired t-test of so many differences finds an effect above 0 at 95 %."""
+    from scipy.special import nctdtr, ndtr, stdtrit
+
+    shift, bound = effect / spread * n**0.5, float(stdtrit(n - 1, 0.975))
+    few = n <= 100 and abs(shift) < 30  # where the normal distribution is not near enough
+    return 1 - float(nctdtr(n - 1, shift, bound)) if few else float(ndtr(shift - bound))
+
+
+def _needed(effect, spread):
+    """How many differences make that chance 80 %."""
+    n = max(2, int((2.8016 * spread / effect) ** 2))  # by the normal distribution, which needs fewer
+    while _power(effect, spread, n) < 0.8:
+        n += 1
+    return n
+
+
+def _shares(improving, directions):
+    """The 95 % interval of a share (Clopper, Pearson)."""
+    from scipy.special import betaincinv
+
+    low = float(betaincinv(improving, directions - improving + 1, 0.025)) if improving else 0.0
+    high = float(betaincinv(improving + 1, directions - improving, 0.975)) if improving < directions else 1.0
+    return low, high
+
+
+@functools.lru_cache(None)
+def _allowed(directions, share):
+    """How many directions may improve at most, so that the interval is below the share; -1 if not even none."""
+    return next(k for k in itertools.count(-1) if _shares(k + 1, directions)[1] >= share)
+
+
+def _unconfirmed(directions, share, truth):
+    """The chance that more directions improve than a confirmation allows, if this share of all does; 0 without one."""
+    from scipy.special import bdtrc
+
+    most = _allowed(directions, share)
+    return float(bdtrc(most, directions, truth)) if most >= 0 else 0.0
 
 
 def shown_claim(one):
@@ -264,23 +318,26 @@ class Study:
         self.bar.update()
         return value
 
-    def best(self, key, choices, parts, measure, measures, callbacks=()):
-        """Of (objective, parameters): the one whose model is best on validation, its value there, the model, its tests.
-
-        The tests are the values of the test queries by each of ``measures``.
-        """
-        part, valid, test = parts
+    def choose(self, key, choices, parts, measure, rounds=None, callbacks=()):
+        """Of (objective, parameters): the number of the one whose model is best on validation, its value there, the model."""
+        part, valid, _ = parts
+        rounds = rounds or self.options.rounds
+        limit = () if rounds == self.options.rounds else (rounds,)
         found = []
         for objective, parameters in choices:
 
             def train(objective=objective, parameters=parameters):
-                rounds, patience = self.options.rounds, self.patience
-                return trained(objective, part, valid, measure, rounds, callbacks, patience, **parameters)
+                return trained(objective, part, valid, measure, rounds, callbacks, self.patience, **parameters)
 
-            found.append(self.once((key, objective, parameters), train))
+            found.append(self.once((key, objective, parameters, *limit), train))
         k = max(range(len(found)), key=lambda k: found[k][0])
-        value, model = found[k]
+        return k, *found[k]
+
+    def best(self, key, choices, parts, measure, measures, callbacks=()):
+        """What ``choose`` chooses, and the values of the test queries by each of ``measures``."""
+        k, value, model = self.choose(key, choices, parts, measure, callbacks=callbacks)
         self.trees.append(model.num_trees())
+        test = parts[2]
         tests = self.once((key, "tested", choices[k], measures), lambda: values(measures, test, model.predict(test.X)))
         return Best(*choices[k], value, model, tests)
 
@@ -303,6 +360,7 @@ class Study:
         self._found(claim.decide(differences))
 
     def count(self, claim, improving, directions, noticed=1.0):
+        """``improving``: a count for each data set."""
         self._found(claim.count(improving, directions, noticed))
 
     def _found(self, one):
@@ -381,3 +439,13 @@ def interval(sets):
     every = np.concatenate(sets)
     every = every[~np.isnan(every)]
     return float(every.mean()), 1.96 * float(every.std(ddof=1)) / len(every) ** 0.5
+
+
+def between(sets):
+    """``interval`` with the data sets as the sample, where trainings differ by more than the error of the queries."""
+    from scipy.special import stdtrit
+
+    if len(sets) == 1:
+        return interval(sets)
+    means = np.array([np.nanmean(one) for one in sets])
+    return float(means.mean()), float(stdtrit(len(means) - 1, 0.975)) * float(means.std(ddof=1)) / len(means) ** 0.5

@@ -8,9 +8,9 @@ again: if none improves, fewer than 1 % of directions do, with 99 % confidence. 
 layers: here XGBoost's linear model (the weights of the features) and boosted trees of LightGBM and XGBoost (their leaf
 values), for NDCG, NDCG@10, MAP and MRR, with plain and with smoothed LambdaRank (Figures 1-4), a model trained for
 another measure, an early one, and random weights (Figure 6). An improvement is what the paper counts, any rise at any
-step, and beside it what is significant (paired t-test over queries, corrected for all directions and steps). Then
-lp.analysis.polish walks the leaf values of LightGBM's models of 500 queries uphill, on their own training queries or on
-fresh ones.
+step, and beside it what is significant (paired t-test over queries, corrected for all directions and steps). The directions
+of all data sets are counted together. Then lp.analysis.polish walks the leaf values of LightGBM's models of 500 queries
+uphill, on their own training queries or on fresh ones.
 """
 
 import json
@@ -25,6 +25,8 @@ from scipy.special import ndtr, stdtrit
 
 import lambdaplug as lp
 from lambdaplug import plotting
+from lambdaplug.evaluation import per_query_values
+from lambdaplug.queries import Queries
 
 PAPER = "Donmez, Svore, Burges 2009"
 STEPS = (0.003, 0.01, 0.03, 0.1, 0.3)  # of the weights' norm
@@ -83,23 +85,26 @@ def linear(objective, part, rounds):
     return np.array(json.loads(model.save_raw("json"))["learner"]["gradient_booster"]["model"]["weights"][:-1])
 
 
-def examine(model, part, measure, directions):
+KINDS = {"linear": linear, "LightGBM trees": lightgbm_trees, "XGBoost trees": xgboost_trees}
+
+
+def examine(model, part, measure, directions, seed):
     """The certificate of a booster, or of the weights of a linear model."""
     if not isinstance(model, np.ndarray):
-        leaves = {"directions": directions, "steps": STEPS, "progress": False, "single_weights": 1}
+        leaves = {"directions": directions, "steps": STEPS, "seed": seed, "progress": False, "single_weights": 1}
         report = lp.analysis.local_optimality(model, *part, measure, **leaves)
         return Certificate(report.value, report.trial.change, report.trial.error, report.trial.queries)
-    name = str(measure)
+    queries = Queries(part.labels, part.group)  # as lp.evaluate makes them; here once for thousands of rankings
     scores = part.X @ model
-    start = common.values(measure, part, scores)[name]
-    rng = np.random.default_rng(0)
+    start = per_query_values([measure], queries, scores)[0]
+    rng = np.random.default_rng(seed)
     change, error = np.empty((2, directions, len(STEPS)))
     for k in range(directions):
         along = rng.normal(size=len(model))
         along *= np.linalg.norm(model) / np.linalg.norm(along)
         added = part.X @ along
         for j, step in enumerate(STEPS):
-            moved = common.values(measure, part, scores + step * added)[name] - start
+            moved = per_query_values([measure], queries, scores + step * added)[0] - start
             moved = moved[~np.isnan(moved)]
             change[k, j], error[k, j] = moved.mean(), moved.std(ddof=1) / len(moved) ** 0.5
     return Certificate(float(np.nanmean(start)), change, error, int((~np.isnan(start)).sum()))
@@ -111,19 +116,18 @@ def with_random_leaves(model):
     return leaves.rebuilt(np.random.default_rng(1).normal(size=len(leaves.values)))
 
 
-def certificates(study, part, measures):
-    """{(model, how it was trained, measure): Certificate}."""
+def certificates(study, part, measures, seed):
+    """{(model, how it was trained, measure): Certificate} of one data set."""
     rounds, directions, models, found = study.options.rounds, study.options.directions, {}, {}
-    kinds = {"linear": linear, "LightGBM trees": lightgbm_trees, "XGBoost trees": xgboost_trees}
 
     def ask(kind, how, train, measure, key):
         def work():
             model = train()
-            return (model if kind == "LightGBM trees" else None), examine(model, part, measure, directions)
+            return (model if kind == "LightGBM trees" else None), examine(model, part, measure, directions, seed)
 
-        models[key], found[kind, how, str(measure)] = study.once((kind, how, measure, directions), work)
+        models[key], found[kind, how, str(measure)] = study.once((seed, kind, how, measure, directions), work)
 
-    for kind, fit in kinds.items():
+    for kind, fit in KINDS.items():
         for noise in (0.0, 1.0):
             for measure in measures:
                 objective = lp.LambdaRank(measure, noise=noise)
@@ -144,88 +148,115 @@ def certificates(study, part, measures):
 
 
 def report(study, found, measures):
-    """The table, and the paper's claims by both rules."""
+    """The table of all data sets, and the paper's claims by both rules."""
     directions, rows = study.options.directions, {}
-    for key, one in found.items():
-        rise = float(one.change.max())
-        step = STEPS[int(one.change.max(0).argmax())]
-        rows[key] = [f"{one.value:.4f}", one.higher, one.sure, f"{rise:+.5f}", f"{step:g}", f"{one.noticed:.2f}"]
+    every = {key: [one[key] for one in found] for key in found[0]}
+    for key, several in every.items():
+        best = max(several, key=lambda one: one.change.max())
+        step = STEPS[int(best.change.max(0).argmax())]
+        counts = [
+            ", ".join(str(count) for count in counts)
+            for counts in zip(*((c.higher, c.sure) for c in several), strict=True)
+        ]
+        means = [
+            f"{np.mean([getattr(one, name) for one in several]):.{digits}f}"
+            for name, digits in (("value", 4), ("noticed", 2))
+        ]
+        rows[key] = [means[0], *counts, f"{best.change.max():+.5f}", f"{step:g}", means[1]]
     study.say(pd.DataFrame(rows, index=["value", "higher", "sure", "best", "at step", "noticed"]).T.to_string())
-    study.say(f"higher: of {directions} directions, those in which the measure rises at some step, however little;")
     study.say(
-        "sure: those in which it rises significantly; best: the largest rise, at a step in units of the weights' norm"
+        f"higher: of {directions} directions in each data set, those in which the measure rises at some step, however"
     )
-    study.say(f"noticed: the chance that a direction in which it rises by {100 * NOTICED:g} points is sure")
+    study.say(
+        "little; sure: those in which it rises significantly; best: the largest rise, at a step in units of the weights'"
+    )
+    study.say(f"norm; noticed: the chance that a direction in which it rises by {100 * NOTICED:g} points is sure")
     names = [str(measure) for measure in measures]
-    for kind in ("linear", "LightGBM trees", "XGBoost trees"):
+
+    def fewer(figure, text, several, rule="significantly"):
+        """The claim that no direction improves: certified, fewer than 1 % of all."""
+        claim = common.Claim(
+            f"{PAPER}, {figure}", f"fewer than 1 % of directions improve {text}", unit="% of directions"
+        )
+        counts = [one.sure if rule == "significantly" else one.higher for one in several]
+        noticed = float(np.mean([one.noticed for one in several])) if rule == "significantly" else 1.0
+        return claim, counts, directions, noticed
+
+    for kind in KINDS:
         for number, name in enumerate(names, 1):
-            one = found[kind, f"for {name}", name]
-            for rule, *count in (
-                ("improves at all", one.higher, 1.0),
-                ("improves significantly", one.sure, one.noticed),
-            ):
-                claim = f"no direction {rule}: {kind} for {name}"
-                claim = common.Claim(f"{PAPER}, Figure {number}", claim, unit="% of directions")
-                study.count(claim, count[0], directions, count[1])
+            for rule in ("at all", "significantly"):
+                several = every[kind, f"for {name}", name]
+                study.count(*fewer(f"Figure {number}", f"{rule}: {kind} for {name}", several, rule))
     for how in (f"for {names[3]}", "3 rounds"):
-        claim = f"no direction improves significantly by {names[1]}: linear, {how}"
-        claim = common.Claim(f"{PAPER}, section 8", claim, unit="% of directions")
-        one = found["linear", how, names[1]]
-        study.count(claim, one.sure, directions, one.noticed)
+        text = f"significantly by {names[1]}: linear, {how}"
+        study.count(*fewer("section 8", text, every["linear", how, names[1]]))
     for kind in ("linear", "LightGBM trees"):
-        rises = (found[kind, "random weights", names[0]].change > 0).any(axis=1)
+        rises = [(one.change > 0).any(axis=1).astype(float) for one in every[kind, "random weights", names[0]]]
         claim = common.Claim(f"{PAPER}, Figure 6", f"random weights are no optimum: {kind}", 50.0, over="directions")
-        study.decide(claim, [rises.astype(float)])
-    study.say(f"\nDirections that improve significantly for {', '.join(names)}:")
-    for kind in ("linear", "LightGBM trees", "XGBoost trees"):
-        plain, smooth = ([found[kind, f"for {n}{how}", n].sure for n in names] for how in ("", ", smoothed"))
-        passes = [n for n, a, b in zip(names, plain, smooth, strict=True) if a and not b]
-        answer = f"; smoothing passes where plain fails: {', '.join(passes) or 'nowhere'}"
-        study.say(f"  {kind}: plain {plain}, smoothed {smooth}" + answer)
+        study.decide(claim, rises)
+    rows, passes = {}, []
+    for kind in KINDS:
+        for name in names:
+            both = []
+            for how in ("", ", smoothed"):
+                claim, *counted = fewer("", "", every[kind, f"for {name}{how}", name])
+                both.append(claim.count(*counted))
+            rows[kind, name] = ["{here:.2f} ({low:.2f} to {high:.2f})".format(**one) for one in both]
+            if [one["verdict"] == "confirmed" for one in both] == [False, True]:
+                passes.append(f"{kind} for {name}")
+    study.say("\nDirections that improve significantly, % of all with 95 % intervals:")
+    study.say(pd.DataFrame(rows, index=["plain", "smoothed"]).T.to_string())
+    study.say(
+        f"The smoothed model is certified (fewer than 1 %) where the plain one is not: {', '.join(passes) or 'nowhere'}"
+    )
 
 
-def polish(study, measures, parts):
-    """lp.analysis.polish on the training queries and on fresh ones, beside training anew; returns the traces."""
+def polish(study, measures, parts, seed):
+    """lp.analysis.polish on the training queries and on fresh ones, beside training anew: {measure: (tests, traces)}."""
     part, fresh, valid, test = parts
     # Polishing on fresh queries also means more data: trained anew on both is what to compare it with.
     both = lp.data.RankingData(*(np.concatenate(arrays) for arrays in zip(part, fresh, strict=True)))
-    rows, traces = {}, {}
+    found = {}
     for measure in measures:
 
         def walk(measure=measure):
             model = lightgbm_trees(lp.LambdaRank(measure), part, study.options.rounds)
-            systems, found = {"as trained": model}, {}
+            systems, traces = {"as trained": model}, {}
             for name, rows in (("own queries", part), ("fresh queries", fresh)):
-                better, found[name] = lp.analysis.polish(
+                better, traces[name] = lp.analysis.polish(
                     model, *rows, measure, valid=valid, progress=False, return_trace=True
                 )
                 systems[f"polished, {name}"] = better
             systems["trained anew on both"] = lightgbm_trees(lp.LambdaRank(measure), both, study.options.rounds)
             name = str(measure)
             tests = {name_: common.values(measure, test, one.predict(test.X))[name] for name_, one in systems.items()}
-            return tests, {k: [row["valid"] - trace[0]["valid"] for row in trace] for k, trace in found.items()}
+            return tests, {k: [row["valid"] - trace[0]["valid"] for row in trace] for k, trace in traces.items()}
 
-        tests, traces[str(measure)] = study.once(("polished", measure), walk)
-        base = tests["as trained"]
-        cells = [common.interval([values - base]) for values in tests.values()]
-        rows[str(measure)] = [
-            f"{100 * np.nanmean(base):.2f}",
-            *(f"{100 * m:+.2f} ± {100 * h:.2f}" for m, h in cells[1:]),
-        ]
+        found[str(measure)] = study.once((seed, "polished", measure), walk)
+    return found
+
+
+def polished(study, found, sizes):
+    """The table of all data sets."""
+    rows = {}
+    for name in found[0]:
+        tests = [one[name][0] for one in found]
+        cells = [common.interval([one[how] - one["as trained"] for one in tests]) for how in list(tests[0])[1:]]
+        value, _ = common.interval([one["as trained"] for one in tests])
+        rows[name] = [f"{100 * value:.2f}", *(f"{100 * m:+.2f} ± {100 * h:.2f}" for m, h in cells)]
     study.say(
-        f"\nlp.analysis.polish of LightGBM's models of {len(part.group):,} queries, as far as validation agrees; "
-        f"{len(test.group):,} test queries, change in points:"
+        f"\nlp.analysis.polish of LightGBM's models of {sizes[0]:,} queries, as far as validation agrees; "
+        f"{sizes[1]:,} test queries of each data set, change in points:"
     )
-    study.say(pd.DataFrame(rows, index=list(tests)).T.to_string())
-    return traces
+    study.say(pd.DataFrame(rows, index=list(tests[0])).T.to_string())
 
 
 def draw(found, traces, measures):
-    """Figures 1-4 and 6: the measure along four random directions of each model, and polishing."""
+    """Figures 1-4 and 6, of one data set: the measure along four random directions of each model, and polishing."""
     names = [str(measure) for measure in measures]
     figure, axes = common.panels("ABC;DEF;GHI;JKL;MN.;OOO", 2.5)
     shown = [(f"for {name}", name) for name in names] + [("random weights", names[0])]
-    panels = [(kind, *one) for one in shown for kind in ("linear", "LightGBM trees", "XGBoost trees")][:-1]
+    panels = [(kind, *one) for one in shown for kind in KINDS][:-1]
     for axis, (kind, how, name) in zip(axes, panels, strict=False):
         one = found[kind, how, name]
         for k in range(4):
@@ -249,20 +280,25 @@ def main():
         ("--directions", {"type": int, "default": 459, "help": "of the certificate"}),
     ]
     study = common.Study(
-        __doc__, queries=10_000, rounds=60, tested=3250, seeds=1, given=given, quick={"directions": 40}
+        __doc__, queries=10_000, rounds=60, tested=3250, seeds=4, given=given, quick={"directions": 40}
     )
     options = study.options
-    part, valid, rest = study.data()
-    few = part if len(part.group) <= POLISHED else part.split(POLISHED, len(part.group) - POLISHED)[0]
-    half = len(few.group) // 2
-    fresh, test = rest.split(half, len(rest.group) - half)
     measures = [lp.NDCG(), lp.NDCG(k=10), lp.MAP(relevant=options.relevant), lp.MRR(relevant=options.relevant)]
-    study.say(f"{len(part.labels):,} rows in {len(part.group):,} queries, {options.rounds} trees, linear models of")
-    study.say(f"{part.X.shape[1]} weights, {options.directions} directions x {len(STEPS)} steps")
-    found = certificates(study, part, measures)
+    found, walked = [], []
+    for seed in range(options.seeds):
+        part, valid, rest = study.data(seed)
+        few = part if len(part.group) <= POLISHED else part.split(POLISHED, len(part.group) - POLISHED)[0]
+        half = len(few.group) // 2
+        fresh, test = rest.split(half, len(rest.group) - half)
+        found.append(certificates(study, part, measures, seed))
+        walked.append(polish(study, measures, (few, fresh, valid, test), seed))
+    study.say(
+        f"{len(part.labels):,} rows in {len(part.group):,} queries in each of {options.seeds} data set(s), {options.rounds} trees, linear"
+    )
+    study.say(f"models of {part.X.shape[1]} weights, {options.directions} directions x {len(STEPS)} steps")
     report(study, found, measures)
-    traces = polish(study, measures, (few, fresh, valid, test))
-    study.finish(draw(found, traces, measures))
+    polished(study, walked, (len(few.group), len(test.group)))
+    study.finish(draw(found[0], {name: traces for name, (_, traces) in walked[0].items()}, measures))
 
 
 if __name__ == "__main__":

@@ -5,10 +5,12 @@
 
 Section 5 of "Learning to rank with multiple objective functions" (2011). lambda_m = (1 - w_m) L + w_m S with L the
 NDCG lambda with RankNet's cost, S with the sigmoid cost (S@3: truncated at 3), w_m rising linearly or exponentially;
-gradient steps, each query's combined lambda divided by its standard deviation. The paper's Table 2: learning rates and
-schedules are swept on the validation queries of one data set and kept for the others. Its Figures 3, 4, 6 and 7. Then
-what a user asks: does moving help lp.objective, in LightGBM and in XGBoost?
+gradient steps, each query's combined lambda divided by its standard deviation. The paper's Table 2: 30 leaves, up to 1,000
+trees, learning rates and schedules swept on the validation queries of one data set and kept for the others. Its Figures 3,
+4, 6 and 7. Then what a user asks: does moving help lp.objective, in LightGBM and in XGBoost?
 """
+
+import itertools
 
 import common
 import numpy as np
@@ -19,6 +21,9 @@ import lambdaplug as lp
 
 PAPER = "Svore, Volkovs, Burges 2011, Table 2"
 CUTS = range(1, 11)
+WATCHED = 500  # trees of Figures 3 and 4, as in the paper
+MOVING = 400  # trees of lp.objective while something moves
+DRAWN = 4  # data sets of a picture, and of the table of lp.objective
 LEARNING_RATES = [0.2, 0.5]
 STARTS = [0.1, 0.25, 0.5]
 RATES = {"linear": [0.1, 0.01, 0.001], "exponential": [100, 250]}
@@ -69,13 +74,14 @@ def movers(rounds):
     }
 
 
-def train(objective, speed, part, valid, rounds, callbacks=()):
-    return common.trained(objective, part, valid, "ndcg@3", rounds, callbacks, learning_rate=speed, num_leaves=30)
+def train(objective, speed, part, valid, rounds, callbacks=(), patience=None):
+    leaves = {"learning_rate": speed, "num_leaves": 30}
+    return common.trained(objective, part, valid, "ndcg@3", rounds, callbacks, patience, **leaves)
 
 
 def sweep(study, part, valid):
     """The learning rate and the schedule of each variant that are best on validation: {name: (objective, speed)}."""
-    quick, rounds = study.options.quick, study.options.rounds
+    quick, ends = study.options.quick, (study.options.rounds, (), study.patience)
     some = slice(1 if quick else None)
     variants = {"Baseline (Newton)": [NEWTON], "Baseline (gradient)": [GRADIENT]}
     for name, truncated in (("L + S", False), ("L + S@3", True)):
@@ -84,17 +90,9 @@ def sweep(study, part, valid):
             variants[f"{name} {kind}"] = [moving(truncated, schedule) for schedule in schedules]
     chosen = {}
     for name, objectives in variants.items():
-        tried = [
-            (
-                study.once(
-                    ("swept", objective, speed), lambda o=objective, s=speed: train(o, s, part, valid, rounds)[0]
-                ),
-                k,
-            )
-            for k, (objective, speed) in enumerate((o, s) for o in objectives for s in LEARNING_RATES[some])
-        ]
-        k = max(tried)[1]
-        chosen[name] = objectives[k // len(LEARNING_RATES[some])], LEARNING_RATES[some][k % len(LEARNING_RATES[some])]
+        choices = list(itertools.product(objectives, LEARNING_RATES[some]))
+        tried = [study.once(("swept", *one), lambda one=one: train(*one, part, valid, *ends)[0]) for one in choices]
+        chosen[name] = choices[int(np.argmax(tried))]
         weight = f", weight {chosen[name][0].weight!r}" if name.startswith("L + S") else ""
         study.say(f"  {name}: learning rate {chosen[name][1]:g}{weight}")
     return chosen
@@ -122,23 +120,25 @@ def table(study, found):
             study.decide(common.Claim(PAPER, f"{name} beats {other}, NDCG@{k}", effect), differences)
 
 
-def learning_curves(study, axes, chosen, found, parts):
+def learning_curves(study, axes, chosen, found):
     """Figure 7: less training data."""
-    part, valid, test = parts
-    fractions = [0.5] if study.options.quick else [0.1, 0.25, 0.5]
+    fractions, sets = [0.5] if study.options.quick else [0.1, 0.25, 0.5], range(min(DRAWN, study.options.seeds))
     for name in ("Baseline (Newton)", "Baseline (gradient)", "L + S linear"):
-        points = []
-        for fraction in fractions:
 
-            def less(fraction=fraction, name=name):
-                smaller = part.split(fraction, 1 - fraction)[0]
-                model = train(*chosen[name], smaller, valid, study.options.rounds)[1]
-                return common.values(["ndcg@3", "ndcg@10"], test, model.predict(test.X))
+        def less(fraction, seed, name=name):
+            part, valid, test = study.data(seed)
+            smaller = part.split(fraction, 1 - fraction)[0]
+            model = train(*chosen[name], smaller, valid, study.options.rounds, (), study.patience)[1]
+            return common.values(["ndcg@3", "ndcg@10"], test, model.predict(test.X))
 
-            points.append(study.once(("less", fraction, name, chosen[name]), less))
-        points.append(found[name][0])
+        points = [
+            [study.once(("less", f, s, name, chosen[name]), lambda f=f, s=s: less(f, s)) for s in sets]
+            for f in fractions
+        ]
+        points.append([found[name][seed] for seed in sets])
         for axis, k in zip(axes, (3, 10), strict=True):
-            means, halves = np.array([common.interval([one[f"ndcg@{k}"]]) for one in points]).T
+            cells = [common.interval([one[f"ndcg@{k}"] for one in several]) for several in points]
+            means, halves = np.array(cells).T
             axis.errorbar([*fractions, 1.0], means, halves, fmt="o-", capsize=3, label=name)
             axis.set(xlabel="share of the training queries", ylabel=f"test NDCG@{k}")
             axis.set_title(f"Figure 7: NDCG@{k}, 95 % intervals")
@@ -166,31 +166,27 @@ def boosted(host, objective, parts, rounds):
     return common.values("ndcg@10", test, scores)["ndcg@10"]
 
 
-def does_it_help(study, parts_of):
+def does_it_help(study):
     """Four ways to move, in both hosts, against the same that stands still and against lp.objective."""
-    rounds, rows = study.options.rounds, {}
-    sets = range(1)  # its 10,000 test queries are enough for differences of a third of a point
+    trees, rows, sets = min(MOVING, study.options.rounds), {}, range(min(DRAWN, study.options.seeds))
     for host in ("LightGBM", "XGBoost"):
 
         def run(objective, host=host):
-            return [
-                study.once((host, objective, seed), lambda s=seed: boosted(host, objective, parts_of(s), rounds))
-                for seed in sets
-            ]
+            key = host, objective, trees
+            return [study.once((*key, s), lambda s=s: boosted(host, objective, study.data(s), trees)) for s in sets]
 
         best = run(lp.objective("ndcg@10"))
         rows[host, "lp.objective, nothing moves"] = [f"{common.interval(best)[0]:.4f}", "", ""]
-        for name, (fixed, moves) in movers(rounds).items():
+        for name, (fixed, moves) in movers(trees).items():
             still, moved = run(fixed), run(moves)
-            cells = [
-                "{:+.2f} ± {:.2f}".format(
-                    *(100 * x for x in common.interval([a - b for a, b in zip(moved, other, strict=True)]))
-                )
-                for other in (still, best)
-            ]
-            rows[host, name] = [f"{common.interval(moved)[0]:.4f}", *cells]
+            cells = [common.between([a - b for a, b in zip(moved, other, strict=True)]) for other in (still, best)]
+            shown = [f"{100 * mean:+.2f} ± {100 * half:.2f}" for mean, half in cells]
+            rows[host, name] = [f"{common.interval(moved)[0]:.4f}", *shown]
     columns = ["NDCG@10", "against standing still", "against lp.objective"]
-    study.say("\nDoes moving help lp.objective? Test NDCG@10; differences in points with 95 % intervals:")
+    study.say(
+        f"\nDoes moving help lp.objective? Test NDCG@10, up to {trees} trees, learning rate 0.1; differences in points, with 95 %"
+    )
+    study.say(f"intervals over {len(sets)} data set(s), as trainings differ by more than the error of the queries:")
     study.say(pd.DataFrame(rows, index=columns).T.to_string())
 
 
@@ -198,7 +194,7 @@ def watch(study, part, valid, seed):
     """Figures 3 and 4: what happens as the Newton baseline learns, as arrays by name."""
 
     def record():
-        rounds = study.options.rounds
+        rounds = min(WATCHED, study.options.rounds)
         asked = [lp.analysis.ForceByLabel(NEWTON, high=3), lp.analysis.TopLabels(3)]
         asked += [lp.analysis.RankChanges(3), lp.analysis.Measured("ndcg@3")]
         recorder = lp.analysis.record(part.X, part.labels, part.group, *asked, every=max(1, rounds // 25))
@@ -231,12 +227,11 @@ def draw(axes, watched):
 
 
 def main():
-    study = common.Study(__doc__, seeds=10)
+    study = common.Study(__doc__, rounds=1000, patience=100, tested=5000, seeds=12)
     options = study.options
-    part, valid, test = parts = study.data()
-    several = f" in each of {options.seeds} data sets" if options.seeds > 1 else ""
+    part, valid, test = study.data()
     study.say(
-        f"{len(part.group)} / {len(valid.group)} / {len(test.group)} queries{several}, up to {options.rounds} trees;"
+        f"{len(part.group)} / {len(valid.group)} / {len(test.group)} queries in each of {options.seeds} data set(s), up to {options.rounds} trees;"
     )
     study.say("swept on validation NDCG@3 of the first:")
     chosen = sweep(study, part, valid)
@@ -246,12 +241,15 @@ def main():
         for name, (objective, speed) in chosen.items():
 
             def tested(objective=objective, speed=speed, part=part, valid=valid, test=test):
-                model = train(objective, speed, part, valid, options.rounds)[1]
-                return common.values([f"ndcg@{k}" for k in CUTS], test, model.predict(test.X))
+                model = train(objective, speed, part, valid, options.rounds, (), study.patience)[1]
+                return common.values([f"ndcg@{k}" for k in CUTS], test, model.predict(test.X)), model.num_trees()
 
-            found[name].append(study.once(("tested", seed, objective, speed), tested))
-        if seed < 5:  # enough for a picture
+            values, trees = study.once(("tested", seed, objective, speed), tested)
+            found[name].append(values)
+            study.trees.append(trees)
+        if seed < DRAWN:
             watched.append(watch(study, part, valid, seed))
+    study.say_growth()
     table(study, found)
 
     figure, axes = common.panels("AB;CD;EF")
@@ -261,8 +259,8 @@ def main():
             axes[3].plot([SCHEDULES[kind](0.1, eta)(m) for m in range(500)], label=f"{kind} {eta:g}")
     axes[3].set(title="Figure 6: weights of S that start at 0.1", xlabel="round", ylabel="weight")
     common.legend_below(axes[3])
-    learning_curves(study, axes[4:], chosen, found, parts)
-    does_it_help(study, study.data)
+    learning_curves(study, axes[4:], chosen, found)
+    does_it_help(study)
     study.finish(figure)
 
 

@@ -21,6 +21,8 @@ import lambdaplug as lp
 PAPER = "Yue, Burges 2007"
 MEASURE = "ndcg@10"
 DISTANCES = [0.3, 1.0]
+SHARES = np.linspace(-2, 2, 21)  # of a leaf's value, added to it
+CLOSER = np.linspace(-0.01, 0.01, 31)
 THERE = {"LambdaRank": 70.7, "RankNet": 69.9, "SPSA:4": 67.7}  # Table 1, test
 
 
@@ -71,55 +73,60 @@ def roughness(curve):
     return float(rest.std() / np.ptp(curve)) if np.ptp(curve) > 0 else np.nan
 
 
-def smoothness(study, axes):
-    """One weight at a time, over more and more queries; Figures 2 to 5."""
-    quick = study.options.quick
-    sizes = (10, 40, 160) if quick else (100, 1_000, 10_000)
-    shares = np.linspace(-2, 2, 21)
-    many = lp.data.cubic(sizes[-1], documents=50, features=20, noise=0.3, seed=1)
+def weights_moved(quick, sizes, seed):
+    """(leaves, {queries: NDCG of each leaf at each share}) of one data set; with the first, its weight closer."""
+    many = lp.data.cubic(sizes[-1], documents=50, features=20, noise=0.3, seed=1 + seed)
     some = many.split(sizes[1], sizes[-1] - sizes[1])[0]
-    rounds = 20 if quick else 60
     data = lgb.Dataset(some.X, some.labels, group=some.group)
-    model = lgb.train({"objective": lp.LambdaRank("ndcg"), "num_threads": 1, "verbose": -1}, data, rounds)
+    parameters = {"objective": lp.LambdaRank("ndcg"), "num_threads": 1, "verbose": -1}
+    model = lgb.train(parameters, data, 20 if quick else 60)
     weights = heavy_leaves(model, some, 3 if quick else 20)
     scores, leaf = model.predict(many.X), model.predict(many.X, pred_leaf=True)
-
-    def curves(end, part):
+    lines = {}
+    for size in sizes:
+        part = many.split(size, sizes[-1] - size)[0] if size < sizes[-1] else many
+        end = len(part.labels)
         moves = [(leaf[:end, tree] == number, value) for tree, number, value in weights]
-        return [[moved(scores[:end], inside, value, share, part) for share in shares] for inside, value in moves]
+        lines[size] = [[moved(scores[:end], inside, value, share, part) for share in SHARES] for inside, value in moves]
+    tree, number, value = weights[0]
+    near = [moved(scores, leaf[:, tree] == number, value, share, many) for share in CLOSER]
+    return weights, lines, np.array(near)
 
+
+def smoothness(study, axes):
+    """One weight at a time, over more and more queries; Figures 2 to 5."""
+    quick, seeds = study.options.quick, range(study.options.seeds)
+    sizes = (10, 40, 160) if quick else (100, 1_000, 10_000)
+    found = [study.once(("smooth", sizes, seed), lambda s=seed: weights_moved(quick, sizes, s)) for seed in seeds]
+    weights, drawn, near = found[0]
     rough, rows = {}, {}
     for size, axis in zip(sizes, axes, strict=False):
-        part = many.split(size, sizes[-1] - size)[0] if size < sizes[-1] else many
-        lines = study.once(("smooth", size), lambda p=part: curves(len(p.labels), p))
-        for (tree, number, _), line in list(zip(weights, lines, strict=True))[:5]:
-            axis.plot(100 * shares, line, ".-", label=f"tree {tree}, leaf {number}")
+        for (tree, number, _), line in list(zip(weights, drawn[size], strict=True))[:5]:
+            axis.plot(100 * SHARES, line, ".-", label=f"tree {tree}, leaf {number}")
         title = f"NDCG over {size:,} queries (Figures 2-4)"
         axis.set(title=title, xlabel="% change of the leaf's value", ylabel="NDCG")
         common.legend_below(axis)
-        rough[size] = np.array([roughness(np.array(line)) for line in lines])
-        tops = [abs(float(shares[int(np.argmax(line))])) for line in lines]
-        rows[f"{size:,}"] = [np.mean([np.ptp(line) for line in lines]), np.nanmean(rough[size]), np.mean(tops)]
+        rough[size] = [np.array([roughness(np.array(line)) for line in lines[size]]) for _, lines, _ in found]
+        every = [line for _, lines, _ in found for line in lines[size]]
+        tops = [abs(float(SHARES[int(np.argmax(line))])) for line in every]
+        rows[f"{size:,}"] = [np.mean([np.ptp(line) for line in every]), common.interval(rough[size])[0], np.mean(tops)]
     study.say(
         "\nOne leaf's value from -200 % to +200 % of itself, LambdaRank on NDCG, means over the heaviest leaves of"
     )
-    study.say(f"{len(weights)} trees:")
+    study.say(f"{len(weights)} trees in each of {len(seeds)} data set(s):")
     index = ["span of NDCG", "roughness / span", "mean |change| at the top"]
     study.say(pd.DataFrame(rows, index=index).T.rename_axis("queries").round(5).to_string())
     for few, lots in itertools.pairwise(sizes):
         claim = f"NDCG becomes smoother from {few:,} to {lots:,} queries"
-        differences = [rough[few] - rough[lots]]
+        differences = [a - b for a, b in zip(rough[few], rough[lots], strict=True)]
         claim = common.Claim(
             f"{PAPER}, Figure 2", claim, queries=5, unit="roughness / span", over="leaves", said="yes"
         )  # there, five weights
         study.decide(claim, differences)
-    tree, number, value = weights[0]
-    inside, closer = leaf[:, tree] == number, np.linspace(-0.01, 0.01, 31)
-    near = np.array([moved(scores, inside, value, share, many) for share in closer])
-    axes[3].plot(100 * closer, 1e6 * (near - near[len(near) // 2]), ".-")
+    axes[3].plot(100 * CLOSER, 1e6 * (near - near[len(near) // 2]), ".-")
     title = f"The first, {sizes[-1]:,} queries, closer (Figure 5)"
     axes[3].set(title=title, xlabel="% change of the leaf's value", ylabel="change of NDCG, millionths")
-    means = np.array([np.nanmean(rough[size]) for size in sizes])
+    means = np.array([common.interval(rough[size])[0] for size in sizes])
     axes[4].loglog(sizes, means, "o-", label="found")
     axes[4].loglog(sizes, means[0] * np.sqrt(sizes[0] / np.array(sizes)), "--", label="1/sqrt(queries)")
     axes[4].set(title="Roughness of NDCG", xlabel="queries", ylabel="roughness / span")
@@ -130,7 +137,7 @@ def smoothness(study, axes):
 
 
 def main():
-    study = common.Study(__doc__, queries=10_000, tested=6000)
+    study = common.Study(__doc__, queries=10_000, rounds=300, patience=50, tested=6000, seeds=4)
     options = study.options
     found = [contest(study, seed) for seed in range(options.seeds)]
     rows = {}
@@ -150,6 +157,7 @@ def main():
     study.say(
         f"{sizes} queries in each of {options.seeds} data sets, up to {options.rounds} trees; {MEASURE} (Table 1):"
     )
+    study.say_growth()
     study.say(table.to_string(formatters=dict.fromkeys(["train", "valid", "test", "± 95 %"], "{:.4f}".format)))
     for a, b in (("LambdaRank", "RankNet"), ("RankNet", "SPSA:4"), ("LambdaRank", "SPSA:4")):
         claim = common.Claim(f"{PAPER}, Table 1", f"{a} beats {b}, NDCG@10", THERE[a] - THERE[b])

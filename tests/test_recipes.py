@@ -82,12 +82,33 @@ def test_the_power_is_that_of_simulated_studies_and_undefined_queries_do_not_cou
 
 @pytest.mark.parametrize(
     ("improving", "noticed", "verdict"),
-    [(0, 1.0, "confirmed"), (0, 0.1, "undecided"), (3, 1.0, "undecided"), (40, 1.0, "refuted")],
+    [([0], 1.0, "confirmed"), ([0], 0.1, "undecided"), ([3], 1.0, "undecided"), ([40], 1.0, "refuted")],
 )
 def test_a_certificate_needs_directions_that_would_be_noticed(common, improving, noticed, verdict):
     found = common.Claim("paper", "claim", unit="% of directions").count(improving, 459, noticed)
     assert found["verdict"] == verdict
     assert found["power"] == pytest.approx(1 - (1 - 0.01 * noticed) ** 459)
+
+
+@pytest.mark.parametrize(
+    ("improving", "noticed", "verdict", "over", "tested"),
+    [
+        ([3, 2, 1, 0], 1.0, "confirmed", "directions", 1836),  # 0.33 %, at most 0.71 %
+        ([3, 2, 1, 0], 0.5, "undecided", "directions", 1836),  # of 1 % no more than these would be noticed
+        ([3, 5, 4, 0], 1.0, "undecided", "directions", 1836),
+        ([10, 10, 10], 1.0, "refuted", "directions", 1377),
+        ([40, 0, 0], 1.0, "undecided", "data sets", 3),  # the first alone refutes it, the others confirm it
+    ],
+)
+def test_certificates_of_several_data_sets_are_counted_together(common, improving, noticed, verdict, over, tested):
+    found = common.Claim("paper", "claim", unit="% of directions").count(improving, 459, noticed)
+    assert (found["verdict"], found["over"], found["tested"]) == (verdict, over, tested)
+    assert found["here"] == pytest.approx(100 * sum(improving) / (459 * len(improving)))
+    if over == "directions":  # the power is that of simulated studies: so often 1 % of directions is not taken for less
+        drawn = np.random.default_rng(0).binomial(459, 0.01 * noticed, (300, len(improving)))
+        claim = common.Claim("paper", "claim", unit="% of directions")
+        high = [claim.count([int(one.sum())], tested)["high"] for one in drawn]
+        assert found["power"] == pytest.approx(np.mean(np.array(high) >= 1.0), abs=0.08)
 
 
 def test_a_study_does_each_training_once(common, tmp_path, monkeypatch):
