@@ -127,12 +127,13 @@ def contest(study, title, splits):
     rates = [LEAVES | {"learning_rate": rate} for rate in ([0.1] if study.options.quick else [0.2, 0.5])]
     trees = min(SETTING_TREES, study.options.rounds)
     for name, (measure, objectives) in candidates(study.options.quick).items():
-        best = []
+        best, numbers = [], {}
         for k, parts in enumerate(splits):
             own = 0 if title == "generated" else k  # data sets that are alike: alpha and beta of the first serve all
-            choices = [(objective, rates[0]) for objective in objectives] if len(objectives) > 1 else []
-            number = study.choose((title, own), choices, splits[own], measure, trees)[0] if choices else 0
-            choices = [(objectives[number], rate) for rate in rates]
+            if own not in numbers:
+                choices = [(objective, rates[0]) for objective in objectives] if len(objectives) > 1 else []
+                numbers[own] = study.choose((title, own), choices, parts, measure, trees)[0] if choices else 0
+            choices = [(objectives[numbers[own]], rate) for rate in rates]
             best.append(study.best((title, k), choices, parts, measure, list(MEASURES.values())))
         found[name] = {column: [one.tests[text] for one in best] for column, text in MEASURES.items()}
         shown = [f"{one.objective!r}".replace(", hessian='constant', normalize='std'", "") for one in best]

@@ -17,7 +17,7 @@ from scipy import sparse, stats
 import lambdaplug as lp
 from lambdaplug.analysis import Landscape, LeafModel, examine, landscape
 from lambdaplug.analysis.optimality import Rules, confidence_of, directions_for
-from lambdaplug.hosts.leaves import leaves_of
+from lambdaplug.hosts.leaves import weights_of
 from lambdaplug.queries import Queries
 
 HOSTS = ["lightgbm", "xgboost"]
@@ -70,7 +70,7 @@ def test_leaf_values_add_up_to_the_booster_s_own_scores(host, shape):
     with warnings.catch_warnings():  # of rounds without a split
         warnings.simplefilter("ignore")
         booster = train(host, data=data, **parameters)
-    leaves = leaves_of(booster)
+    leaves = weights_of(booster)
     scores, places = leaves.read(data.X)
     expected = raw(booster, data.X)
     np.testing.assert_array_equal(scores, expected)
@@ -94,22 +94,75 @@ def test_leaf_values_add_up_to_the_booster_s_own_scores(host, shape):
     np.testing.assert_array_equal(raw(booster, data.X), expected)
 
 
+def linear_booster(X):
+    objective = lp.LambdaRank("ndcg@10")
+    return xgb.train({"booster": "gblinear", "nthread": 1}, xgb.DMatrix(X, DATA.labels, qid=DATA.qid), 8, obj=objective)
+
+
+def test_the_weights_of_a_linear_model_are_those_of_its_features():
+    X = holes(DATA.X)
+    booster = linear_booster(X)
+    weights = weights_of(booster)
+    expected = raw(booster, X)
+    scores, features = weights.read(X)
+    np.testing.assert_array_equal(scores, expected)
+    np.testing.assert_array_equal(features, np.where(np.isnan(X), 0.0, X))
+    constant = expected - features @ weights.values
+    np.testing.assert_allclose(constant, constant[0], atol=1e-5)
+    np.testing.assert_array_equal(raw(weights.rebuilt(weights.values), X), expected)
+    other = np.random.default_rng(0).normal(size=X.shape[1])
+    moved = raw(weights.rebuilt(other), X) - expected
+    np.testing.assert_allclose(moved, features @ (other - weights.values), atol=1e-5)
+    np.testing.assert_array_equal(raw(booster, X), expected)
+    for theirs in (sparse.csr_matrix(DATA.X[:20]), pd.DataFrame(DATA.X[:20], columns=booster.feature_names)):
+        np.testing.assert_array_equal(weights.model(theirs, 20).read(5, 15)[1], DATA.X[5:15])
+    ranker = lp.XGBRanker(objective="map", booster="gblinear", n_estimators=3, n_jobs=1, early_stopping_rounds=2)
+    ranker.fit(DATA.X, DATA.labels, qid=DATA.qid, eval_set=[(DATA.X, DATA.labels)], eval_qid=[DATA.qid], verbose=False)
+    np.testing.assert_allclose(weights_of(ranker).scores(DATA.X), ranker.predict(DATA.X), rtol=1e-6)
+
+
+def test_a_linear_model_is_examined_and_polished():
+    booster, part = linear_booster(DATA.X), (DATA.X, DATA.labels, DATA.group)
+    weights = weights_of(booster)
+    asked = {"directions": 40, "steps": [0.3, 0.02], "single_weights": 3, "progress": False}
+    report = lp.analysis.local_optimality(booster, *part, "ndcg@10", **asked)
+    assert (report.weights, report.directions) == (DATA.X.shape[1], 40)
+    forces = lp.LambdaRank("ndcg@10").gradients(labels=DATA.labels, scores=raw(booster, DATA.X), group=DATA.group)
+    step, curvature = -forces[0] @ DATA.X, forces[1] @ np.square(DATA.X)
+    uphill = step / (curvature + curvature.mean())  # each weight's Newton step, damped
+    for change, direction in [
+        (report.trial.change[0], report.direction(0)),
+        (report.guided.change[0], uphill / np.linalg.norm(uphill)),
+    ]:
+        for index, length in enumerate(report.steps):
+            scores = raw(weights.rebuilt(weights.values + length * report.norm * direction), DATA.X)
+            found = lp.evaluate("ndcg@10", DATA.labels, scores, DATA.group)["ndcg@10"]
+            assert report.value + change[index] == pytest.approx(found, abs=2e-3)  # XGBoost rounds to float32
+    again = lp.analysis.local_optimality(booster, *part, "ndcg@10", **asked, threads=1)
+    np.testing.assert_array_equal(report.trial.change, again.trial.change)
+    polished = lp.analysis.polish(booster, *part, "ndcg@10", valid=part, rounds=2, probes=4, progress=False)
+    before, after = (
+        lp.evaluate("ndcg@10", DATA.labels, raw(one, DATA.X), DATA.group)["ndcg@10"] for one in (booster, polished)
+    )
+    assert after > before
+
+
 @pytest.mark.parametrize("host", HOSTS)
 def test_frames_sparse_rows_and_rankers_are_read_alike(host, boosters):
     booster, X = boosters[host], DATA.X[:50]
-    plain = leaves_of(booster).model(X, 50).read(10, 40)
+    plain = weights_of(booster).model(X, 50).read(10, 40)
     frame = pd.DataFrame(X, columns=booster.feature_name() if host == "lightgbm" else None)
     assert not (X == 0).any()  # which XGBoost would take for missing in sparse rows
     for other in (frame, sparse.csc_matrix(X), X.tolist()):
         if host == "xgboost" and other is frame:
             continue  # trained without names
-        for mine, theirs in zip(plain, leaves_of(booster).model(other, 50).read(10, 40), strict=True):
+        for mine, theirs in zip(plain, weights_of(booster).model(other, 50).read(10, 40), strict=True):
             np.testing.assert_array_equal(mine, theirs)
     if host == "lightgbm":
         stopped = pickle.loads(pickle.dumps(booster))
         stopped.best_iteration = 3  # what it predicts with
-        assert leaves_of(stopped).trees == 3
-        rebuilt = leaves_of(stopped).rebuilt(2 * leaves_of(stopped).values)
+        assert weights_of(stopped).trees == 3
+        rebuilt = weights_of(stopped).rebuilt(2 * weights_of(stopped).values)
         assert (rebuilt.best_iteration, rebuilt.num_trees()) == (3, 8)
         np.testing.assert_allclose(rebuilt.predict(X), 2 * stopped.predict(X))
         ranker = lp.LGBMRanker(objective=lp.LambdaRank("map"), n_estimators=5, n_jobs=1, verbose=-1)
@@ -124,7 +177,7 @@ def test_frames_sparse_rows_and_rankers_are_read_alike(host, boosters):
             eval_qid=[DATA.qid[:280]],
             verbose=False,
         )
-    np.testing.assert_allclose(leaves_of(ranker).scores(X), ranker.predict(X), rtol=1e-6)
+    np.testing.assert_allclose(weights_of(ranker).scores(X), ranker.predict(X), rtol=1e-6)
 
 
 def test_what_is_no_sum_of_leaf_values_is_refused():
@@ -135,16 +188,16 @@ def test_what_is_no_sum_of_leaf_values_is_refused():
         lgb.train({**quiet, "objective": "multiclass", "num_class": 5}, lgb.Dataset(X, y), 2),
         lgb.train({**quiet, "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5}, lgb.Dataset(X, y), 2),
         xgb.train({"booster": "dart"}, xgb.DMatrix(X, y), 2),
-        xgb.train({"booster": "gblinear"}, xgb.DMatrix(X, y), 2),
+        xgb.train({"booster": "gblinear", "objective": "multi:softprob", "num_class": 5}, xgb.DMatrix(X, y), 2),
         xgb.train({"objective": "multi:softprob", "num_class": 5}, xgb.DMatrix(X, y), 2),
     ]
     for model in refused:
         with pytest.raises(lp.LambdaplugError, match="not sums of one leaf value"):
-            leaves_of(model)
+            weights_of(model)
     empty = lgb.Booster(quiet, lgb.Dataset(X, y))
     for model, message in [(empty, "no trees"), (xgb.train({}, xgb.DMatrix(X, y), 0), "no trees"), (3, "got int")]:
         with pytest.raises(lp.LambdaplugError, match=message):
-            leaves_of(model)
+            weights_of(model)
 
 
 # --- directions --------------------------------------------------------------------------------------------------
@@ -211,7 +264,7 @@ def test_the_report_is_that_of_a_booster_whose_leaves_were_changed(host, booster
     report = lp.analysis.local_optimality(
         booster, *part, "ndcg@10", directions=40, steps=[0.3, 0.02], single_weights=12, progress=False, rule="strict"
     )
-    leaves = leaves_of(booster)
+    leaves = weights_of(booster)
     value = lp.evaluate("ndcg@10", DATA.labels, raw(booster, DATA.X), DATA.group)["ndcg@10"]
     assert report.value == pytest.approx(value, abs=1e-12)
     assert report.steps.tolist() == [0.02, 0.3]
@@ -293,7 +346,7 @@ def test_significance_is_the_paired_t_test_with_bonferroni_s_correction():
 @pytest.mark.parametrize("host", HOSTS)
 def test_random_leaf_values_are_no_optimum(host):
     data = lp.data.cubic(queries=150, documents=15, features=5)
-    leaves = leaves_of(train(host, data=data, rounds=20))
+    leaves = weights_of(train(host, data=data, rounds=20))
     trained = lp.analysis.local_optimality(leaves.booster, *data, "ndcg", 60, [0.5, 1.0], progress=False)
     shuffled = leaves.rebuilt(np.random.default_rng(0).normal(size=len(leaves.values)))
     random = lp.analysis.local_optimality(shuffled, *data, "ndcg", 60, [0.5, 1.0], progress=False)
@@ -325,8 +378,8 @@ def test_wrong_arguments_are_named(boosters):
         lp.analysis.local_optimality(booster, lgb.Dataset(DATA.X), DATA.labels, DATA.group, "ndcg")
     with pytest.raises(lp.LambdaplugError, match="undefined for every query"):
         lp.analysis.local_optimality(booster, DATA.X, 0 * DATA.labels, DATA.group, "map")
-    leaves = leaves_of(booster)
-    with pytest.raises(lp.LambdaplugError, match="all leaf values are 0"):
+    leaves = weights_of(booster)
+    with pytest.raises(lp.LambdaplugError, match="all weights are 0"):
         lp.analysis.local_optimality(leaves.rebuilt(0 * leaves.values), *part, "ndcg")
     with pytest.raises(lp.LambdaplugError, match="a share of the 60 queries"):
         lp.analysis.polish(booster, *part, "ndcg", holdout=1.0)

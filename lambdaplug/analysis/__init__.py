@@ -25,6 +25,7 @@ from .lambdas import rank_changes as rank_changes
 from .lambdas import top_labels as top_labels
 from .landscape import Landscape as Landscape
 from .landscape import LeafModel as LeafModel
+from .landscape import LinearModel as LinearModel
 from .optimality import Optimality as Optimality
 from .optimality import examine as examine
 from .polishing import climb as climb

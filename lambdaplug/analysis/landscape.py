@@ -1,9 +1,10 @@
-"""A measure as a function of a model's weights, for models whose scores are sums of weights: boosted trees."""
+"""A measure as a function of a model's weights, where scores are linear in them: boosted trees, and linear models."""
 
+import abc
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,19 +24,44 @@ from ..objectives import LambdaRank
 from ..queries import Array, Queries
 from ..rows import row_order
 
-__all__ = ["Landscape", "LeafModel", "Trial", "unit", "unit_directions"]
+__all__ = ["Landscape", "LeafModel", "LinearModel", "Trial", "WeightModel", "unit", "unit_directions"]
 
-Places: TypeAlias = npt.NDArray[np.int32]
+Rows: TypeAlias = npt.NDArray[Any]  # leaf numbers or features, a row of them for each row of the data
 Table: TypeAlias = Callable[[int, int], Array]  # directions first..last-1, one per column
 
 CHUNK_BYTES = 1 << 27  # of leaf numbers and moves worked on at a time
-KEPT_BYTES = 1 << 29  # of leaf numbers, scores and gains: more rows than these are predicted anew whenever they are needed
+KEPT_BYTES = 1 << 29  # of leaf numbers, scores and gains: where there are more, rows are predicted anew for each use
 BLOCK = 32  # directions gathered at a time
 GATHERED_ROWS = 4096  # by a task
 
 
+class WeightModel(abc.ABC):
+    """A model whose scores are linear in its weights.
+
+    ``read(first, last)`` returns, of the rows first..last-1, their scores and a table of ``dtype``: what each row takes from
+    the weights.
+    """
+
+    weights: Array
+    read: Callable[[int, int], tuple[Array, Rows]]
+    dtype: ClassVar[type]
+
+    @property
+    @abc.abstractmethod
+    def row_bytes(self) -> int:
+        """Of one row of the table."""
+
+    @abc.abstractmethod
+    def moves(self, rows: Rows, table: Array, threads: int) -> Array:
+        """How far these rows move, one column for each direction of ``table[weight, direction]``."""
+
+    @abc.abstractmethod
+    def sums(self, rows: Rows, gradient: Array, hessian: Array) -> Array:
+        """``[2, weight]``: the derivatives by the weights, from those by the rows' scores."""
+
+
 @dataclass(frozen=True)
-class LeafModel:
+class LeafModel(WeightModel):
     """A row's score is a constant plus one weight for each tree: that of the leaf it stands in.
 
     Parameters
@@ -57,7 +83,64 @@ class LeafModel:
 
     weights: Array
     trees: int
-    read: Callable[[int, int], tuple[Array, Places]]
+    read: Callable[[int, int], tuple[Array, Rows]]
+    dtype: ClassVar[type] = np.int32
+
+    @property
+    def row_bytes(self) -> int:
+        return 4 * self.trees
+
+    def moves(self, rows: Rows, table: Array, threads: int) -> Array:
+        moves = np.empty((len(rows), table.shape[1]))
+        table = np.ascontiguousarray(table, dtype=np.float64)
+
+        def work(next_first: Callable[[], int | None]) -> None:
+            while (first := next_first()) is not None:
+                gather_kernel()(rows, table, first, min(first + GATHERED_ROWS, len(rows)), moves)
+
+        run_tasks(work, range(0, len(rows), GATHERED_ROWS), threads)
+        return moves
+
+    def sums(self, rows: Rows, gradient: Array, hessian: Array) -> Array:
+        sums = np.zeros((2, len(self.weights)))
+        scatter_kernel()(rows, gradient, hessian, sums)
+        return sums
+
+
+@dataclass(frozen=True)
+class LinearModel(WeightModel):
+    """A row's score is a constant plus the sum of its features, each times its weight.
+
+    Parameters
+    ----------
+    weights : array
+        One per feature.
+    read : callable
+        ``read(first, last)`` returns, of the rows first..last-1, their scores and their features.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> model = LinearModel(np.array([1.0, -1.0]), lambda first, last: (X[first:last] @ [1.0, -1.0], X[first:last]))
+    >>> model.moves(X, np.array([[1.0], [1.0]]), 1)
+    array([[3.],
+           [7.]])
+    """
+
+    weights: Array
+    read: Callable[[int, int], tuple[Array, Rows]]
+    dtype: ClassVar[type] = np.float64
+
+    @property
+    def row_bytes(self) -> int:
+        return 8 * len(self.weights)
+
+    def moves(self, rows: Rows, table: Array, threads: int) -> Array:  # noqa: ARG002 -- BLAS has threads of its own
+        moves: Array = rows @ table
+        return moves
+
+    def sums(self, rows: Rows, gradient: Array, hessian: Array) -> Array:
+        return np.stack([gradient @ rows, hessian @ np.square(rows)])
 
 
 class Trial(NamedTuple):
@@ -75,12 +158,12 @@ class Trial(NamedTuple):
             return np.where(self.change == 0.0, 0.0, self.change / self.error)
 
 
-class _Rows(NamedTuple):
+class _Chunk(NamedTuple):
     """A chunk of the queries that have a value."""
 
     numbers: Any  # of the rows: a slice or an array
     scores: Array
-    places: Places
+    table: Rows
     offsets: npt.NDArray[np.int64]
     gain: Array
     norm: Array
@@ -89,14 +172,14 @@ class _Rows(NamedTuple):
 class Landscape:
     """The mean of a measure over queries, at the weights of a model and around them.
 
-    Scores are linear in the weights: along a direction u they are s + eta * (sum of u over a row's leaves). So a
-    direction costs one pass over the leaf numbers, and every step along it one ranking. Rows come in chunks of whole
+    Scores are linear in the weights: along a direction u of a tree model they are s + eta * (sum of u over a row's leaves).
+    So a direction costs one pass over the leaf numbers, and every step along it one ranking. Rows come in chunks of whole
     queries; no result depends on the number of threads.
 
     Parameters
     ----------
-    model : LeafModel
-        Weights, and where each row stands in each tree.
+    model : WeightModel
+        Weights, and what each row takes from them.
     queries : Queries
         Labels and groups.
     measure : str or Measure
@@ -115,7 +198,9 @@ class Landscape:
     0.6309
     """
 
-    def __init__(self, model: LeafModel, queries: Queries, measure: str | Measure, threads: int | None = None) -> None:
+    def __init__(
+        self, model: WeightModel, queries: Queries, measure: str | Measure, threads: int | None = None
+    ) -> None:
         self.model = model
         self.queries = queries
         self.measure = as_measure(measure)
@@ -126,11 +211,11 @@ class Landscape:
             raise LambdaplugError(
                 f"{self.measure} is undefined for every query ({self.measure.undefined}): nothing to measure."
             )
-        limit = max(1, CHUNK_BYTES // (4 * model.trees + 8 * BLOCK))
+        limit = max(1, CHUNK_BYTES // (model.row_bytes + 8 * BLOCK))
         chunk = np.cumsum(queries.sizes) // limit
         self._edges = [0, *(np.flatnonzero(np.diff(chunk)) + 1).tolist(), len(queries)]
-        self._keeps = (4 * model.trees + 16) * len(queries.labels) <= KEPT_BYTES
-        self._kept: dict[int, _Rows] = {}  # by the first query
+        self._keeps = (model.row_bytes + 16) * len(queries.labels) <= KEPT_BYTES
+        self._kept: dict[int, _Chunk] = {}  # by the first query
 
     def value(self, moved: Array | None = None) -> float:
         """The measure, with ``moved`` added to the weights."""
@@ -161,7 +246,7 @@ class Landscape:
             total += float(before.sum())
             for begin in range(0, count, BLOCK):
                 end = min(begin + BLOCK, count)
-                moves = self._gather(rows.places, table(begin, end))
+                moves = self.model.moves(rows.table, table(begin, end), self.threads)
                 self._measure(rows, start, ranking, before, moves, steps, sums[begin:end], squares[begin:end])
                 if tick is not None:
                     share = int(self.queries.offsets[last] - self.queries.offsets[first]) / len(self.queries.labels)
@@ -172,7 +257,7 @@ class Landscape:
         return Trial(total / n, n, sums / n, error)
 
     def lambda_direction(self, moved: Array | None = None) -> Array:
-        """Each leaf's Newton step under the lambda forces of the measure, damped where a leaf has little curvature.
+        """Each weight's Newton step under the lambda forces of the measure, damped where a weight has little curvature.
 
         Of unit length, or 0 where there is no force.
         """
@@ -180,36 +265,38 @@ class Landscape:
         for rows in self._chunks():
             scores[rows.numbers] = self._scores(rows, moved)
         forces = LambdaRank(self.measure).differentiate(self.queries, scores, threads=self.threads)
-        sums = np.zeros((2, len(self.model.weights)))  # over the rows of each leaf: gradient, hessian
+        sums = np.zeros((2, len(self.model.weights)))  # gradient, hessian
         for rows in self._chunks():
             own = (np.ascontiguousarray(part[rows.numbers], dtype=np.float64) for part in forces)
-            scatter_kernel()(rows.places, *own, sums)
+            sums += self.model.sums(rows.table, *own)
         gradient, hessian = sums
         damped = hessian + hessian.mean()
         return unit(np.divide(-gradient, damped, out=np.zeros_like(damped), where=damped > 0.0))
 
-    def _chunks(self) -> Iterator[_Rows]:
+    def _chunks(self) -> Iterator[_Chunk]:
         return (self._read(first, last) for first, last in itertools.pairwise(self._edges))
 
-    def _scores(self, rows: _Rows, moved: Array | None) -> Array:
-        return rows.scores if moved is None else rows.scores + self._gather(rows.places, moved[:, None])[:, 0]
+    def _scores(self, rows: _Chunk, moved: Array | None) -> Array:
+        if moved is None:
+            return rows.scores
+        return rows.scores + self.model.moves(rows.table, moved[:, None], self.threads)[:, 0]
 
-    def _read(self, first: int, last: int) -> _Rows:
+    def _read(self, first: int, last: int) -> _Chunk:
         if first in self._kept:
             return self._kept[first]
         offsets = self.queries.offsets
         begin, end = int(offsets[first]), int(offsets[last])
-        scores, places = self.model.read(begin, end)
+        scores, table = self.model.read(begin, end)
         sizes, defined = np.diff(offsets[first : last + 1]), self._defined[first:last]
         numbers: Any = slice(begin, end)
         if not defined.all():
             inside = np.repeat(defined, sizes)
             numbers = begin + np.flatnonzero(inside)
-            scores, places, sizes = scores[inside], places[inside], sizes[defined]
-        rows = _Rows(
+            scores, table, sizes = scores[inside], table[inside], sizes[defined]
+        rows = _Chunk(
             numbers,
             np.ascontiguousarray(scores, dtype=np.float64),
-            np.ascontiguousarray(places, dtype=np.int32),
+            np.ascontiguousarray(table, dtype=self.model.dtype),
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             np.ascontiguousarray(self._prepared.gain[numbers]),
             self._prepared.norm[first:last][defined],
@@ -218,21 +305,9 @@ class Landscape:
             self._kept[first] = rows
         return rows
 
-    def _gather(self, places: Places, table: Array) -> Array:
-        """How far each row moves, one column per direction."""
-        moves = np.empty((len(places), table.shape[1]))
-        table = np.ascontiguousarray(table, dtype=np.float64)
-
-        def work(next_first: Callable[[], int | None]) -> None:
-            while (first := next_first()) is not None:
-                gather_kernel()(places, table, first, min(first + GATHERED_ROWS, len(places)), moves)
-
-        run_tasks(work, range(0, len(places), GATHERED_ROWS), self.threads)
-        return moves
-
     def _measure(
         self,
-        rows: _Rows,
+        rows: _Chunk,
         start: Array,
         ranking: npt.NDArray[np.int32],
         before: Array,
@@ -262,7 +337,7 @@ class Landscape:
 class _Ruler:
     """Ranks and measures the same rows again and again, each time from the ranking before; one per thread."""
 
-    def __init__(self, landscape: Landscape, rows: _Rows) -> None:
+    def __init__(self, landscape: Landscape, rows: _Chunk) -> None:
         longest = int(np.diff(rows.offsets).max())
         self.rows, self.top = rows, landscape.queries.top(landscape.measure.cutoff)
         self.value = value_kernel(landscape.measure.value)

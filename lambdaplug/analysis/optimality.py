@@ -69,7 +69,7 @@ class Optimality(Report):
     guided : Trial
         Along the lambda forces of the measure, which are no random direction.
     weights, norm : int and float
-        How many leaf values, and their norm.
+        How many, and their norm.
     curves : Curves
         The measure along some directions, from -eta to eta, and over all directions.
     share, rule, level, seed : float, str, float and int
@@ -201,7 +201,7 @@ class Optimality(Report):
 
     def _before(self) -> list[str]:
         verdict = "a local optimum" if self.optimum else "NOT a local optimum"
-        span = f"{self.steps.min():g} to {self.steps.max():g} times the norm of the {self.weights} leaf values"
+        span = f"{self.steps.min():g} to {self.steps.max():g} times the norm of the {self.weights} weights"
         lines = [f"{self.measure} {self.value:.4f} over {self.trial.queries} queries: {verdict}"]
         if self.optimum:
             lines += [
@@ -237,7 +237,7 @@ class Optimality(Report):
             higher = self._better(self.single, "strict").any(axis=1).sum()
             sure = self._better(self.single, "significant").any(axis=1).sum()
             lines.append(
-                f"One weight at a time: of {len(self.single_weights)} leaf values moved alone by up to "
+                f"One weight at a time: of {len(self.single_weights)} moved alone by up to "
                 f"{np.abs(self.single_steps).max():g} root mean squares, {higher} can raise it, {sure} significantly."
             )
         if self.guided.change.size:
@@ -273,7 +273,7 @@ class Optimality(Report):
                 bound = np.concatenate([self.detectable[::-1], [0.0], self.detectable])
                 ax.plot(x, self.value + bound, "k--", linewidth=1, label="significant from about here")
             ax.set_xscale("symlog", linthresh=float(self.steps.min()))
-            ax.set(xlabel="step / norm of the leaf values", ylabel=self.measure)
+            ax.set(xlabel="step / norm of the weights", ylabel=self.measure)
             ax.set_title(f"{self.measure} {self.value:.4f}: {verdict}")
             plotting.legend(ax)
         return ax
@@ -285,9 +285,9 @@ class Optimality(Report):
         with plotting.drawing(ax) as ax:
             for row in np.argsort(-np.ptp(self.single.change, axis=1), kind="stable")[:count]:
                 values = self.single.value + np.append(self.single.change[row], 0.0)
-                ax.plot(x[order], values[order], ".-", label=f"leaf value {self.single_weights[row]}")
-            ax.set(xlabel="change / root mean square of the leaf values", ylabel=self.measure)
-            ax.set_title(f"{self.measure} as single leaf values move: those that change it most")
+                ax.plot(x[order], values[order], ".-", label=f"weight {self.single_weights[row]}")
+            ax.set(xlabel="change / root mean square of the weights", ylabel=self.measure)
+            ax.set_title(f"{self.measure} as single weights move: those that change it most")
             plotting.legend(ax)
         return ax
 
@@ -335,7 +335,7 @@ def examine(
     weights = landscape.model.weights
     norm = float(np.sqrt(np.square(weights).sum()))
     if norm == 0.0:
-        raise LambdaplugError("local_optimality: all leaf values are 0, so steps have no scale: train the model first.")
+        raise LambdaplugError("local_optimality: all weights are 0, so steps have no scale: train the model first.")
     size = len(weights)
     forward = np.sort(np.asarray(steps, dtype=np.float64))  # near ones first: each ranking starts from the last
     alone = np.asarray(single_steps, dtype=np.float64)
@@ -396,11 +396,9 @@ def _check(directions: int, steps: Sequence[float], rules: Rules, single_weights
     integer(directions, "directions")
     values = np.asarray(steps, dtype=np.float64)
     if values.ndim != 1 or not values.size or not (np.isfinite(values).all() and (values > 0).all()):
-        raise LambdaplugError(
-            f"steps: expected numbers above 0, as shares of the norm of the leaf values; got {steps!r}."
-        )
+        raise LambdaplugError(f"steps: expected numbers above 0, as shares of the norm of the weights; got {steps!r}.")
     if not 0 < share < 1 or not 0 < level < 1:
         raise LambdaplugError(f"share and level: expected numbers between 0 and 1, got {share!r} and {level!r}.")
     if rule not in ("significant", "strict"):
         raise LambdaplugError(f"rule: expected 'significant' or 'strict', got {rule!r}.")
-    integer(single_weights, "single_weights", 0, purpose=", how many leaf values to move alone")
+    integer(single_weights, "single_weights", 0, purpose=", how many weights to move alone")

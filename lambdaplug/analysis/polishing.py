@@ -65,9 +65,7 @@ def climb(
     norm = float(np.sqrt(np.square(weights).sum()))
     lengths = np.sort(np.asarray(steps, dtype=np.float64)).tolist()
     if not lengths or lengths[0] <= 0:
-        raise LambdaplugError(
-            f"polish: expected steps above 0, as shares of the norm of the leaf values; got {steps!r}."
-        )
+        raise LambdaplugError(f"polish: expected steps above 0, as shares of the norm of the weights; got {steps!r}.")
     moved = np.zeros_like(weights)
     best, best_value = moved, valid.value()
     trace: list[dict[str, Any]] = [

@@ -1,62 +1,82 @@
-"""A booster's leaf values as weights: read, looked up for rows, and put into a booster of the same host."""
+"""A booster's weights, leaf values or a linear model's: read, looked up for rows, and put into a booster of the same host."""
 
 import abc
 import importlib
 import json
 import pickle
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..analysis import LeafModel
+from ..analysis import LeafModel, LinearModel
 from ..errors import LambdaplugError
 from ..queries import Array
 
-__all__ = ["Leaves", "leaves_of", "raw_scores", "sliceable", "take"]
+__all__ = ["Leaves", "Weights", "raw_scores", "sliceable", "take", "weights_of"]
 
 Places = npt.NDArray[np.int32]
 
 
-class Leaves(abc.ABC):
-    """The leaf values of the trees that a booster predicts with, tree after tree."""
+class Weights(abc.ABC):
+    """What a booster's scores are linear in."""
 
     booster: Any
     values: Array
-    trees: int
 
     def scores(self, X: Any) -> Array:
         """The booster's own raw scores of these rows."""
         return np.asarray(raw_scores(self.booster, X), dtype=np.float64)
 
     @abc.abstractmethod
-    def read(self, X: Any) -> tuple[Array, Places]:
-        """Those scores, and the places ``[row, tree]`` of the rows' leaves in ``values``."""
+    def read(self, X: Any) -> tuple[Array, npt.NDArray[Any]]:
+        """Those scores, and what each row takes from ``values``."""
 
     @abc.abstractmethod
     def rebuilt(self, values: Array) -> Any:
-        """A booster with other leaf values; the first one stays as it is."""
+        """A booster with other weights; the first one stays as it is."""
 
-    def model(self, X: Any, rows: int) -> LeafModel:
+    def model(self, X: Any, rows: int) -> LeafModel | LinearModel:
         """For the analyses, which know no host; rows of X are predicted a chunk at a time."""
         matrix = sliceable(X)
         if matrix.shape[0] != rows:
             raise LambdaplugError(f"X: expected one row per label ({rows}), got {matrix.shape[0]}.")
-        return LeafModel(self.values, self.trees, lambda first, last: self.read(take(matrix, slice(first, last))))
+        return self._model(lambda first, last: self.read(take(matrix, slice(first, last))))
+
+    @abc.abstractmethod
+    def _model(self, read: Callable[[int, int], tuple[Array, npt.NDArray[Any]]]) -> LeafModel | LinearModel:
+        """Of all weights."""
 
 
-def leaves_of(model: Any) -> Leaves:
+class Leaves(Weights):
+    """The leaf values of the trees that a booster predicts with, tree after tree.
+
+    A row's table has the places ``[row, tree]`` of its leaves in ``values``.
+    """
+
+    trees: int
+
+    def _model(self, read: Callable[[int, int], tuple[Array, npt.NDArray[Any]]]) -> LeafModel:
+        return LeafModel(self.values, self.trees, read)
+
+
+def weights_of(model: Any) -> Weights:
     """Of a Booster or a fitted ranker of LightGBM or XGBoost."""
     hosts = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
     if "lightgbm" in hosts:
         return _LightGBM(model.booster_ if hasattr(model, "booster_") else model)
     if "xgboost" in hosts:
-        if hasattr(model, "get_booster"):
-            booster = model.get_booster()
-            best = booster.attr("best_iteration")  # what a ranker predicts with, and a Booster does not
-            return _XGBoost(booster if best is None else booster[: int(best) + 1])
-        return _XGBoost(model)
+        booster = model.get_booster() if hasattr(model, "get_booster") else model
+        content = json.loads(booster.save_raw("json").decode())
+        if content["learner"]["gradient_booster"]["name"] == "gblinear":
+            return _XGBoostLinear(booster, content)
+        best = booster.attr("best_iteration") if booster is not model else None
+        if best is not None:  # what a ranker predicts with, and a Booster does not
+            booster = booster[: int(best) + 1]
+            content = json.loads(booster.save_raw("json").decode())
+        return _XGBoost(booster, content)
     raise LambdaplugError(f"expected a Booster or a fitted ranker of LightGBM or XGBoost, got {type(model).__name__}.")
 
 
@@ -94,8 +114,15 @@ def take(X: Any, rows: Any) -> Any:
 
 def _refuse(what: str) -> LambdaplugError:
     return LambdaplugError(
-        f"{what}: its scores are not sums of one leaf value per tree, so its weights cannot be moved."
+        f"{what}: its scores are not sums of one leaf value per tree, nor of one weight per feature, so its weights cannot be "
+        "moved."
     )
+
+
+def _refuse_several_outputs(learner: dict[str, Any], more: bool = False) -> None:
+    outputs = [int(learner["learner_model_param"].get(name, 1)) for name in ("num_class", "num_target")]
+    if max(outputs) > 1 or more:
+        raise _refuse("a model with several outputs")
 
 
 class _LightGBM(Leaves):
@@ -131,18 +158,16 @@ class _LightGBM(Leaves):
 
 
 class _XGBoost(Leaves):
-    def __init__(self, booster: Any) -> None:
-        self._json = json.loads(booster.save_raw("json").decode())
-        learner = self._json["learner"]
+    def __init__(self, booster: Any, content: dict[str, Any]) -> None:
+        self._json = content
+        learner = content["learner"]
         kind = learner["gradient_booster"]["name"]
         if kind != "gbtree":
             raise _refuse(f"a booster of the kind {kind}")
         trees = learner["gradient_booster"]["model"]["trees"]
         if not trees:
             raise LambdaplugError("the booster has no trees: train it first.")
-        outputs = [int(learner["learner_model_param"].get(name, 1)) for name in ("num_class", "num_target")]
-        if max(outputs) > 1 or any(int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in trees):
-            raise _refuse("a model with several outputs")
+        _refuse_several_outputs(learner, any(int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in trees))
         self.booster = booster
         self.trees = len(trees)
         values, places, starts = [], [], [0]
@@ -166,7 +191,6 @@ class _XGBoost(Leaves):
         return scores, self._place_of_node[node.astype(np.int64) + self._nodes]
 
     def rebuilt(self, values: Array) -> Any:
-        xgb = importlib.import_module("xgboost")
         changed = json.loads(json.dumps(self._json))
         first = 0
         for tree in changed["learner"]["gradient_booster"]["model"]["trees"]:
@@ -175,9 +199,35 @@ class _XGBoost(Leaves):
                 tree["split_conditions"][node] = value
                 tree["base_weights"][node] = value
             first += len(leaves)
-        booster = xgb.Booster()
-        booster.load_model(bytearray(json.dumps(changed).encode()))
-        return booster
+        return _loaded(changed)
+
+
+class _XGBoostLinear(Weights):
+    """booster="gblinear": a weight per feature, and a constant, which moves no ranking and is left as it is."""
+
+    def __init__(self, booster: Any, content: dict[str, Any]) -> None:
+        _refuse_several_outputs(content["learner"])
+        self.booster = booster
+        self._json = content
+        self.values = np.array(content["learner"]["gradient_booster"]["model"]["weights"][:-1], dtype=np.float64)
+
+    def read(self, X: Any) -> tuple[Array, npt.NDArray[Any]]:
+        features = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        return self.scores(X), np.nan_to_num(features, nan=0.0)  # as XGBoost reads what is missing
+
+    def rebuilt(self, values: Array) -> Any:
+        changed = json.loads(json.dumps(self._json))
+        changed["learner"]["gradient_booster"]["model"]["weights"][:-1] = values.tolist()
+        return _loaded(changed)
+
+    def _model(self, read: Callable[[int, int], tuple[Array, npt.NDArray[Any]]]) -> LinearModel:
+        return LinearModel(self.values, read)
+
+
+def _loaded(content: dict[str, Any]) -> Any:
+    booster = importlib.import_module("xgboost").Booster()
+    booster.load_model(bytearray(json.dumps(content).encode()))
+    return booster
 
 
 def _leaf_nodes(tree: dict[str, Any]) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Boosters under the measure itself: is one a local optimum, and can its leaf values be walked further up?"""
+"""Boosters under the measure itself: is one a local optimum, and can its weights be walked further up?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..errors import LambdaplugError
 from ..evaluation import mean, per_query_values
 from ..measures import Measure, as_measure
 from ..queries import Queries, group_sizes
-from .leaves import Leaves, leaves_of, sliceable, take
+from .leaves import Weights, sliceable, take, weights_of
 
 __all__ = ["local_optimality", "polish"]
 
@@ -47,15 +47,15 @@ def local_optimality(
 ) -> Optimality:
     """Whether a LightGBM or XGBoost model is a local optimum of a measure over these rows.
 
-    The weights w are all leaf values. Each of so many random unit vectors u is tried: M(w + eta u), eta being ``steps``
+    The weights w are all leaf values, or those of XGBoost's linear model. Each of so many random unit vectors u is tried: M(w + eta u), eta being ``steps``
     times the norm of w, M the mean over the queries where the measure is defined. If none improves M, then with
     confidence 1 - (1 - share)^directions fewer than a share of all directions do: 0.99 for 459 directions and 1 %.
 
     Parameters
     ----------
     booster : Booster
-        Of LightGBM or XGBoost. Trees with linear leaves, forests that average, DART of XGBoost and models with several outputs
-        are refused.
+        Of LightGBM or XGBoost (``gbtree``, ``gblinear``). Trees with linear leaves, forests that average, DART of XGBoost and
+        models with several outputs are refused.
     X : array-like or data frame
         Rows, usually those it was trained on.
     {labels} {group} {qid}
@@ -64,7 +64,7 @@ def local_optimality(
     directions : int
         How many random directions.
     steps : sequence of float
-        How far, times the norm of all leaf values.
+        How far, times the norm of all weights.
     seed : int
         Of the directions.
     {progress}
@@ -77,9 +77,9 @@ def local_optimality(
     share : float
         Of all directions, in the statement above.
     single_weights : int
-        So many randomly chosen leaf values are also moved alone (``.single``, ``.plot_weights()``).
+        So many randomly chosen weights are also moved alone (``.single``, ``.plot_weights()``).
     single_steps : sequence of float
-        How far, times the root mean square of all leaf values.
+        How far, times the root mean square of all weights.
     shown : int
         Of how many directions ``.curves`` keeps the values.
     threads : int, optional
@@ -109,9 +109,8 @@ def local_optimality(
     >>> report.directions, report.optimum == (report.improving == 0)
     (20, True)
     """
-    leaves = leaves_of(booster)
     queries = Queries(labels, group, qid=qid)
-    landscape = Landscape(leaves.model(X, len(queries.labels)), queries, measure, threads)
+    landscape = Landscape(weights_of(booster).model(X, len(queries.labels)), queries, measure, threads)
     rules = Rules(rule, level, share)
     return examine(landscape, directions, steps, seed, progress, rules, single_weights, single_steps, shown)
 
@@ -136,9 +135,9 @@ def polish(
     threads: int | None = None,
     return_trace: bool = False,
 ) -> Any:
-    """Walk a booster's leaf values uphill on the measure itself; splits stay as they are.
+    """Walk a booster's weights uphill on the measure itself: leaf values, where splits stay as they are, or a linear model's.
 
-    Every round tries ``steps`` (times the norm of the leaf values) along the lambda forces summed in each leaf, and along the
+    Every round tries ``steps`` (times the norm of the weights) along the lambda forces summed for each weight, and along the
     measure's own slope, from ``probes`` random directions both ways; the step that raises the measure most on these rows is
     taken, and none that does not raise it.
 
@@ -161,7 +160,7 @@ def polish(
     probes : int
         Random directions per round.
     steps : sequence of float
-        How far, times the norm of all leaf values.
+        How far, times the norm of all weights.
     patience : int
         The walk ends so many rounds after the best on ``valid``.
     seed : int
@@ -187,7 +186,7 @@ def polish(
     4
     """
     kind = as_measure(measure)
-    leaves = leaves_of(booster)
+    weights = weights_of(booster)
     own = group_sizes(group, qid, len(np.asarray(labels)))
     if valid is None:
         train_part, valid_part = _held_out(X, labels, own, holdout, seed)
@@ -196,12 +195,12 @@ def polish(
     parts = []
     for rows, values, sizes in (train_part, valid_part):
         queries = Queries(values, sizes)
-        parts.append(Landscape(leaves.model(rows, len(queries.labels)), queries, kind, threads))
+        parts.append(Landscape(weights.model(rows, len(queries.labels)), queries, kind, threads))
     with progress_bar(rounds, f"{kind}: polishing", progress) as tick:
         moved, trace = climb(parts[0], parts[1], rounds, probes, steps, patience, seed, tick)
-    polished = leaves.rebuilt(leaves.values + moved) if moved.any() else leaves.booster
-    if polished is not leaves.booster and not _better(leaves, polished, valid_part[0], parts[1].queries, kind):
-        polished = leaves.booster  # the host's rounding took back what was won
+    polished = weights.rebuilt(weights.values + moved) if moved.any() else weights.booster
+    if polished is not weights.booster and not _better(weights, polished, valid_part[0], parts[1].queries, kind):
+        polished = weights.booster  # the host's rounding took back what was won
     return (polished, trace) if return_trace else polished
 
 
@@ -223,7 +222,9 @@ def _held_out(
     return parts[0], parts[1]
 
 
-def _better(leaves: Leaves, polished: Any, X: Any, queries: Queries, kind: Measure) -> bool:
+def _better(weights: Weights, polished: Any, X: Any, queries: Queries, kind: Measure) -> bool:
     """By the scores that the two boosters really give."""
-    before, after = (mean(per_query_values([kind], queries, one.scores(X))[0]) for one in (leaves, leaves_of(polished)))
+    before, after = (
+        mean(per_query_values([kind], queries, one.scores(X))[0]) for one in (weights, weights_of(polished))
+    )
     return after > before
