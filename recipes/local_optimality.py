@@ -239,7 +239,13 @@ def draw(found, traces, measures):
             axis.plot(STEPS, one.value + one.change[k], ".-", label=f"direction {k + 1}")
         axis.axhline(one.value, color="0.3", lw=0.8, label="as trained")
         axis.set(xscale="log", title=f"{kind}, {how}", xlabel="step / norm of the weights", ylabel=f"training {name}")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=5)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside upper left",
+        ncols=5,
+        title="The first data set",
+        alignment="left",
+    )
     for number, (name, lines) in enumerate(traces.items()):
         for which, gain in lines.items():
             style = ".-" if which == "fresh queries" else "x:"
