@@ -47,9 +47,10 @@ def local_optimality(
 ) -> Optimality:
     """Whether a LightGBM or XGBoost model is a local optimum of a measure over these rows.
 
-    The weights w are all leaf values, or those of XGBoost's linear model. Each of so many random unit vectors u is tried: M(w + eta u), eta being ``steps``
-    times the norm of w, M the mean over the queries where the measure is defined. If none improves M, then with
-    confidence 1 - (1 - share)^directions fewer than a share of all directions do: 0.99 for 459 directions and 1 %.
+    The weights w are all leaf values, or those of XGBoost's linear model. Each of so many random unit vectors u is tried:
+    M(w + eta u), eta being ``steps`` times the norm of w, M the mean over the queries where the measure is defined. If none
+    improves M, then with confidence 1 - (1 - share)^directions fewer than a share of all directions do: 0.99 for 459
+    directions and 1 %.
 
     Parameters
     ----------
