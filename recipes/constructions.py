@@ -24,6 +24,9 @@ CONSTRUCTIONS = {
     "local_cost": "LocalCost",
     "discrete_bounded": "DiscreteBounded",
 }
+# For MAP four data sets contradict each other on these two, and to decide between them the power asks for nine.
+CLOSE = ("ranknet_weight_pairs", "spring_smooth")
+MORE = 6  # data sets
 LEARNING_RATES = {"MAP": [0.3, 1.0], "MRR": [0.1, 0.3, 1.0]}  # MRR has fewer pairs to learn from
 
 
@@ -37,21 +40,21 @@ def pairs_at_start(objective, part):
         return "no pairs"
 
 
-def contest(study, measures, seed):
+def contest(study, measures, seed, constructions=tuple(CONSTRUCTIONS)):
     """The best of each construction on validation, by measure and construction."""
     parts = study.data(seed)
     found = {}
     for title, measure in measures.items():
         rates = [0.3] if study.options.quick else LEARNING_RATES[title]
-        for construction in CONSTRUCTIONS:
+        for construction in constructions:
             objective = lp.LambdaRank(measure, construction=construction, step="gradient")
             choices = [(objective, {"learning_rate": rate}) for rate in rates]
             found[title, construction] = study.best(seed, choices, parts, measure, str(measure))
     return found
 
 
-def table(study, number, title, measure, found, part):
-    """One of the paper's tables, of all data sets together, and its claims."""
+def table(study, number, title, measure, found, more, part):
+    """One of the paper's tables, of all data sets together, and its claims, with what ``more`` data sets say."""
     rows, base, column = {}, "ranknet_weight_pairs", str(measure)
 
     def tests(construction):
@@ -75,7 +78,8 @@ def table(study, number, title, measure, found, part):
     study.say("* differs from RankNetWeightPairs at 95 %, paired")
     for construction, name in list(CONSTRUCTIONS.items())[1:]:
         claim = common.Claim(PAPER, f"RankNetWeightPairs beats {name}, {title}", queries=5000)
-        study.decide(claim, [a - b for a, b in zip(tests(base), tests(construction), strict=True)])
+        both = [(one[title, base], one[title, construction]) for one in (*found, *more) if (title, construction) in one]
+        study.decide(claim, [a.tests[column] - b.tests[column] for a, b in both])
 
 
 def main():
@@ -84,13 +88,16 @@ def main():
     options = study.options
     measures = {"MAP": lp.MAP(relevant=options.relevant), "MRR": lp.MRR(relevant=options.relevant)}
     found = [contest(study, measures, seed) for seed in range(options.seeds)]
+    others = range(0) if options.quick or options.data else range(options.seeds, options.seeds + MORE)
+    more = [contest(study, {"MAP": measures["MAP"]}, seed, CLOSE) for seed in others]
     parts = study.data()
     sizes = " / ".join(str(len(part.group)) for part in parts)
     study.say(f"{sizes} queries in each of {options.seeds} data sets, up to {options.rounds} trees;")
-    study.say(f"relevant: {options.relevant:g} or more")
+    close = " and ".join(CONSTRUCTIONS[one] for one in CLOSE)
+    study.say(f"relevant: {options.relevant:g} or more; the claim on {close} by MAP has {len(more)} more data sets")
     study.say_growth()
     for number, (title, measure) in enumerate(measures.items(), 1):
-        table(study, number, title, measure, found, parts[0])
+        table(study, number, title, measure, found, more, parts[0])
 
     figure, axes = common.panels("AB", 2.8, sharey=True)
     figure.suptitle("Five lambda constructions, test queries, 95 % intervals", x=0.01, ha="left")
