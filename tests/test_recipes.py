@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import recipe_process
+from scipy import stats
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 
@@ -68,6 +69,14 @@ def test_data_sets_that_contradict_each_other_are_the_sample(common):
     assert found["spread"] == pytest.approx(np.std([3, -2, 3, -1], ddof=1))
     agreed = claim.decide([differences(mean)[0] for mean in (0.03, 0.02, 0.03, 0.01)])
     assert (agreed["over"], agreed["tested"], agreed["verdict"]) == ("queries", 1600, "confirmed")
+    # Beside it the interval with the data sets as the sample, which is that of a t-test of their means.
+    low, high, verdict = agreed["stricter"]
+    expected = stats.ttest_1samp([3, 2, 3, 1], 0).confidence_interval(0.95)
+    assert (low, high) == pytest.approx(tuple(expected), abs=1e-4)
+    assert verdict == "confirmed"
+    assert common.between([np.full(5, 0.01 * mean) for mean in (3, 2, 3, 1)]) == pytest.approx(
+        (0.0225, (expected.high - expected.low) / 200)
+    )
 
 
 def test_the_power_is_that_of_simulated_studies_and_undefined_queries_do_not_count(common):
