@@ -1,20 +1,28 @@
 """lambdaplug: ranking objectives for LightGBM and XGBoost, as plug-ins. The whole public face is on this page."""
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import analysis, costs, data, hosts, measures, schedules
+from . import analysis, costs, data, measures, schedules
+from .analysis import estimate_propensities
+from .columns import attach, attached
 from .comparison import compare, leaderboard
+from .costs import RankNet, Sigmoid
 from .custom import custom
-from .deprecation import warn_deprecated
 from .errors import LambdaplugError, LambdaplugWarning
 from .evaluation import evaluate, metric
 from .folds import query_folds
 from .hosts import presets
+from .hosts.base import position_bias
 from .hosts.callback import callback
 from .hosts.front import front
-from .hosts.stamping import stamp
 from .kernels import set_num_threads
+from .measures.cascade import ERR, MRR, RBP
+from .measures.discounted import CNDCG, DCG, NDCG, MeanNDCG
+from .measures.intents import ERRIA, AlphaNDCG
+from .measures.lexicographic import Lexicographic
+from .measures.market import Exposure, Revenue
+from .measures.order import BPref, Pairs, Spearman
+from .measures.relevance import MAP, WTA, Hit, Precision, Recall
 from .objectives import (
     FDSA,
     SPSA,
@@ -26,6 +34,7 @@ from .objectives import (
     Mixture,
     Pareto,
     PLRank,
+    PositionBias,
     Preferences,
     QueryRMSE,
     QuerySoftmax,
@@ -35,95 +44,116 @@ from .objectives import (
     interpolate,
     objective,
 )
+from .reading import read
+from .schedules import cosine, exponential, guard, join, linear, on_plateau, step
+from .scoring import scorer
 from .verification import verify
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from .costs import *  # noqa: F403
     from .hosts import dask
-    from .hosts.dask.lightgbm import DaskLGBMRanker as DaskLGBMRanker
-    from .hosts.dask.xgboost import DaskXGBRanker as DaskXGBRanker
-    from .hosts.lightgbm import LGBMRanker
-    from .hosts.xgboost import XGBDataIter as XGBDataIter
-    from .hosts.xgboost import XGBRanker
-    from .measures.cascade import *  # noqa: F403
-    from .measures.discounted import *  # noqa: F403
-    from .measures.intents import *  # noqa: F403
-    from .measures.market import *  # noqa: F403
-    from .measures.pairs import *  # noqa: F403
-    from .measures.rank_correlation import *  # noqa: F403
-    from .measures.relevance import *  # noqa: F403
-    from .schedules import *  # noqa: F403
+    from .hosts.dask import DaskLGBMRanker, DaskXGBRanker
+    from .hosts.lightgbm import LGBMRanker, stamp
+    from .hosts.xgboost import XGBDataIter, XGBRanker
+
+__docformat__ = "numpy"
 
 __all__ = [
+    "CNDCG",
+    "DCG",
+    "ERR",
+    "ERRIA",
     "FDSA",
+    "MAP",
+    "MRR",
+    "NDCG",
+    "RBP",
     "SPSA",
+    "WTA",
+    "AlphaNDCG",
     "Approx",
+    "BPref",
     "Calibrated",
+    "DaskLGBMRanker",
+    "DaskXGBRanker",
+    "Exposure",
     "Graded",
+    "Hit",
     "LGBMRanker",
     "LambdaRank",
     "LambdaplugError",
     "LambdaplugWarning",
+    "Lexicographic",
     "ListMLE",
+    "MeanNDCG",
     "Mixture",
     "PLRank",
+    "Pairs",
     "Pareto",
+    "PositionBias",
+    "Precision",
     "Preferences",
     "QueryRMSE",
     "QuerySoftmax",
+    "RankNet",
+    "Recall",
+    "Revenue",
+    "Sigmoid",
+    "Spearman",
     "StochasticRank",
     "Unbiased",
+    "XGBDataIter",
     "XGBRanker",
     "analysis",
+    "attach",
+    "attached",
     "callback",
     "compare",
     "constructions",
+    "cosine",
     "costs",
     "custom",
     "dask",
     "data",
+    "estimate_propensities",
     "evaluate",
+    "exponential",
     "front",
+    "guard",
     "interpolate",
+    "join",
     "leaderboard",
+    "linear",
     "measures",
     "metric",
     "objective",
+    "on_plateau",
+    "position_bias",
     "presets",
     "query_folds",
+    "read",
     "schedules",
+    "scorer",
     "set_num_threads",
     "stamp",
+    "step",
     "verify",
 ]
 
-# Where else a name may be found: with what it belongs to, lp.NDCG being lp.measures.NDCG; or in a module that needs a
-# package which not everybody has, and is imported when first asked for.
-_HOMES = {
-    "measures": " ".join(measures.MEASURES),
-    "costs": "RankNet Sigmoid",
-    "schedules": "cosine exponential guard join linear on_plateau step",
-    "analysis": "estimate_propensities position_bias",
-    "hosts.lightgbm": "LGBMRanker",
-    "hosts.xgboost": "XGBDataIter XGBRanker",
-    "hosts.dask.lightgbm": "DaskLGBMRanker",
-    "hosts.dask.xgboost": "DaskXGBRanker",
-}
-_MOVED = ["explain_difference", "local_optimality", "match_table", "polish", "record"]  # to analysis, with a warning
+if not TYPE_CHECKING:  # else a name that does not exist would pass type checks
 
-
-def __getattr__(name: str) -> Any:
-    if name == "dask":
-        return hosts.module(name)
-    if name in _MOVED:
-        warn_deprecated(f"lambdaplug.{name} is now lambdaplug.analysis.{name}.")
-        return getattr(analysis, name)
-    for home, names in _HOMES.items():
-        if name in names.split():
-            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module 'lambdaplug' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """What needs a package that not everybody has is imported when it is first asked for."""
+        if name in ("LGBMRanker", "stamp"):
+            from .hosts import lightgbm as home
+        elif name in ("XGBRanker", "XGBDataIter"):
+            from .hosts import xgboost as home
+        elif name in ("dask", "DaskLGBMRanker", "DaskXGBRanker"):
+            from .hosts import dask as home
+        else:
+            raise AttributeError(f"module 'lambdaplug' has no attribute {name!r}")
+        return home if name == "dask" else getattr(home, name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *" ".join(_HOMES.values()).split()])
+    return __all__

@@ -11,16 +11,37 @@ import numpy as np
 
 from .errors import LambdaplugError
 
-__all__ = ["import_pandas", "integer", "is_number", "not_negative", "positive", "progress_bar", "refuse_data", "shown"]
+__all__ = [
+    "import_pandas",
+    "integer",
+    "is_number",
+    "not_negative",
+    "on_host",
+    "positive",
+    "progress_bar",
+    "refuse_data",
+    "refuse_swapped",
+    "shown",
+]
+
+
+FRACTIONS = 20  # so many different ones are scores, and not shares of clicks
 
 
 def shown(value: object) -> str:
     """What was given, on one line, whatever it is."""
     try:
-        text = repr(value)
+        text = " ".join(repr(value).split())
     except Exception:  # an integer of thousands of digits, a list within itself: Python's, or the user's own
         return f"a value of type {type(value).__name__} that cannot be printed"
     return text if len(text) <= 100 else f"{text[:60]}...{text[-20:]}"
+
+
+def on_host(values: Any) -> Any:
+    """Values that are on a GPU (cupy, cuDF) fetched from there; others as they are."""
+    if hasattr(values, "__cuda_array_interface__") and hasattr(values, "get"):
+        return values.get()
+    return values
 
 
 def refuse_data(args: tuple[Any, ...], what: str, name: str = "map") -> None:
@@ -30,6 +51,23 @@ def refuse_data(args: tuple[Any, ...], what: str, name: str = "map") -> None:
             f"{what}, and was called with a booster's data. To train, give the booster an object such as "
             f"lp.objective({name!r}); to report, lp.metric({name!r})."
         )
+
+
+def refuse_swapped(labels: Any, scores: Any, function: str) -> None:
+    """Scores where labels belong: fractions there, some below 0 or many different ones, and here a few integers >= 0."""
+    known = labels[~np.isnan(labels)]
+    if not (known != np.floor(known)).any():
+        return
+    grades = np.asarray(on_host(scores))
+    if grades.dtype.kind not in "biuf" or grades.shape != labels.shape or not np.isfinite(grades).all():
+        return
+    if (grades >= 0).all() and (grades == np.floor(grades)).all():
+        few, many = len(np.unique(grades)), len(np.unique(known))
+        if 1 < few < many and (many >= FRACTIONS or known.min() < 0):
+            raise LambdaplugError(
+                f"{function}: expected labels, then scores. These labels are {many} different fractions and these scores {few} "
+                "different grades: it seems that they have changed places."
+            )
 
 
 def is_number(value: object) -> bool:

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import plotting
-from .checking import integer
+from .checking import integer, refuse_swapped
 from .data import RankingData
-from .deprecation import warn_deprecated
-from .documenting import documented
 from .errors import LambdaplugError
-from .evaluation import Convention, Empty, Ties, import_pandas, mean, per_query_values
-from .measures import Measure, as_measure, as_measures, with_columns
+from .evaluation import Convention, Empty, Rules, Ties, import_pandas, mean, per_query_values
+from .measures import Measure, as_measure, as_measures
 from .queries import Array, Queries
 from .tables import Report, Row, markdown_table, text_cells
 from .training import scores_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["Comparison", "Comparisons", "Leaderboard", "compare", "leaderboard"]
 
 Test = Literal["t", "randomization"]
 Systems: TypeAlias = Mapping[str, Any]  # scores, or models
-F = TypeVar("F", bound=Callable[..., Any])
 
 EXACT_QUERIES = 16  # up to so many differing queries every sign pattern is tried
 DRAWS_AT_ONCE = 1 << 22  # bytes of random signs
@@ -62,8 +61,7 @@ class Comparison(Report):
         return self.wins + self.ties + self.losses
 
     def _before(self) -> list[str]:
-        left_out = f" ({self.undefined} more where it is undefined)" if self.undefined else ""
-        return [f"{self.measure} over {self.queries} queries{left_out}"]
+        return [_over(self)]
 
     def _cells(self) -> list[list[str]]:
         a, b = self.names
@@ -91,9 +89,7 @@ class Comparisons(Report, dict[str, Comparison]):
     """Several systems against one baseline, by name; their ``_holm`` p-values are corrected for being several."""
 
     def _before(self) -> list[str]:
-        first = next(iter(self.values()))
-        left_out = f" ({first.undefined} more where it is undefined)" if first.undefined else ""
-        return [f"{first.measure} over {first.queries} queries{left_out}; p-values by Holm's correction"]
+        return [f"{_over(next(iter(self.values())))}; p-values by Holm's correction"]
 
     def _cells(self) -> list[list[str]]:
         first = next(iter(self.values()))
@@ -112,6 +108,11 @@ class Comparisons(Report, dict[str, Comparison]):
     def plot(self, ax: Any = None) -> Any:
         """Each system's difference from the baseline with its interval; returns Matplotlib's axes."""
         return _plot_differences(list(self.values()), ax)
+
+
+def _over(part: Comparison) -> str:
+    left_out = f" ({part.undefined} more where it is undefined)" if part.undefined else ""
+    return f"{part.measure} over {part.queries} queries{left_out}"
 
 
 def _plot_differences(parts: Sequence[Comparison], ax: Any) -> Any:
@@ -133,51 +134,44 @@ def _p(value: float) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
-def _in_old_order(labels: Any, first: Any, last: Any) -> bool:
-    """Whether ``first`` is a group and ``last`` scores (the old order), by their lengths, and by their sums at last."""
-    rows = len(labels)
-    if isinstance(last, Mapping) or len(first) != rows or len(last) != rows:
-        return isinstance(last, Mapping) or len(first) != rows
-    sizes = [bool(np.array_equal(one, np.abs(np.floor(one))) and np.sum(one) == rows) for one in (first, last)]
-    return sizes == [True, False]
+class Options(Rules, total=False):
+    """Options of :func:`compare`, for type checkers."""
 
-
-def _either_order(function: F) -> F:
-    """``compare`` as it was once called too: (measure, labels, group, scores_a, scores_b)."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        rest, named = args[2:], {"scores_a", "scores_b"} & kwargs.keys()
-        by_sizes = len(rest) == 3 and not hasattr(rest[0], "predict") and _in_old_order(args[1], rest[0], rest[2])
-        if by_sizes or (rest and named and len(rest) + len(named) == 3 and not {"group", "qid"} & kwargs.keys()):
-            warn_deprecated(
-                "compare: the order of arguments is (measure, labels, scores_a, scores_b, group); this call has the old one, "
-                "(measure, labels, group, scores_a, scores_b)."
-            )
-            kwargs |= dict(zip(("group", "scores_a", "scores_b"), rest, strict=False))
-            args = args[:2]
-        return function(*args, **kwargs)
-
-    return call  # type: ignore[return-value]
+    X: Any
+    names: Sequence[str] | None
+    level: float
+    draws: int
+    seed: int
+    weight: npt.ArrayLike | None
 
 
 @overload
 def compare(
-    measure: Any, labels: Any, scores_a: Any, scores_b: Systems, group: Any = ..., **rules: Any
+    measure: str | Measure,
+    labels: npt.ArrayLike,
+    scores_a: Any,
+    scores_b: Systems,
+    group: npt.ArrayLike | None = ...,
+    **options: Unpack[Options],
 ) -> Comparisons: ...
 
 
 @overload
-def compare(measure: Any, labels: Any, scores_a: Any, scores_b: Any, group: Any = ..., **rules: Any) -> Comparison: ...
-
-
-@_either_order  # type: ignore[misc]  # the overloads say what is returned, this what is taken
-@documented
 def compare(
     measure: str | Measure,
     labels: npt.ArrayLike,
-    scores_a: npt.ArrayLike,
-    scores_b: npt.ArrayLike | Systems,
+    scores_a: Any,
+    scores_b: Any,
+    group: npt.ArrayLike | None = ...,
+    **options: Unpack[Options],
+) -> Comparison: ...
+
+
+def compare(
+    measure: str | Measure,
+    labels: npt.ArrayLike,
+    scores_a: Any,
+    scores_b: Any,
     group: npt.ArrayLike | None = None,
     *,
     qid: npt.ArrayLike | None = None,
@@ -210,13 +204,19 @@ def compare(
     scores_b : array-like, model or mapping
         System b's; or several systems' by name, each compared with a, with Holm's correction, which keeps the chance of any
         false alarm among them.
-    {group} {qid}
+    group : array-like
+        The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
     X : array-like or data frame, optional
         The rows that models are to score.
     names : sequence of str, optional
         What is printed for a and b (of several systems, for the baseline).
-    {empty}
-    {ties}
+    empty : 'skip', 0 or 1
+        What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
+        in LightGBM and XGBoost.
+    ties : 'stable', 'worst', 'best' or 'expected'
+        How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.
     convention : 'letor', optional
         As :func:`lambdaplug.evaluate`.
     level : float
@@ -252,24 +252,29 @@ def compare(
       p-value   0.1835 (paired t-test), 0.5000 (randomisation)
       queries   b wins 2, ties 1, loses 0
     """
-    (kind,) = with_columns([as_measure(measure)], columns)
-    queries = Queries(labels, group, qid=qid, query_weight=weight)
-    own = queries.query_weight
-    rules: dict[str, Any] = {"empty": empty, "ties": ties, "convention": convention}
+    if isinstance(measure, (list, tuple)):
+        raise LambdaplugError(
+            f"compare: expected one measure, got {len(measure)}. For several: lp.leaderboard({{'a': a, 'b': b}}, measures, labels, "
+            "group, baseline='a'), which has the comparisons by measure."
+        )
+    kind = as_measure(measure)
+    queries = Queries(labels, group, qid=qid, query_weight=weight, columns=columns)
     _check(level, draws)
-    (values_a,) = per_query_values([kind], queries, scores_of(scores_a, X), **rules)
-    if not isinstance(scores_b, Mapping):
-        (values_b,) = per_query_values([kind], queries, scores_of(scores_b, X), **rules)
-        a, b = names or ("a", "b")
-        return _holm([compared(str(kind), (a, b), values_a, values_b, level, draws, seed, own)])[0]
-    if not scores_b:
+
+    def values_of(system: Any) -> Array:
+        scores = scores_of(system, X)
+        refuse_swapped(queries.labels, scores, "compare")
+        return per_query_values([kind], queries, scores, empty, ties=ties, convention=convention)[0]
+
+    single = not isinstance(scores_b, Mapping)
+    first, *second = names or (("a", "b") if single else ("baseline",))
+    several: Systems = scores_b if isinstance(scores_b, Mapping) else dict(zip(second, [scores_b], strict=True))
+    if not several:
         raise LambdaplugError("compare: expected at least one system to compare with the baseline, got none.")
-    baseline = names[0] if names else "baseline"
-    found = []
-    for name, scores in scores_b.items():
-        (values_b,) = per_query_values([kind], queries, scores_of(scores, X), **rules)
-        found.append(compared(str(kind), (baseline, name), values_a, values_b, level, draws, seed, own))
-    return Comparisons(zip(scores_b, _holm(found), strict=True))
+    values_a, rules = values_of(scores_a), (level, draws, seed, queries.query_weight)
+    parts = [compared(str(kind), (first, name), values_a, values_of(b), *rules) for name, b in several.items()]
+    found = Comparisons(zip(several, _holm(parts), strict=True))
+    return next(iter(found.values())) if single else found
 
 
 def _check(level: float, draws: int) -> None:
@@ -287,38 +292,24 @@ def compared(
     draws: int,
     seed: int,
     weight: Array | None = None,
-    repeated: Sequence[float] = (),
 ) -> Comparison:
-    """The comparison of two systems' values, one per query, NaN where the measure is undefined. 0 draws: no such test.
-
-    Where the values are means over several trainings, ``repeated`` is the difference that each of them made: how far these
-    differ adds to the error, with Welch's and Satterthwaite's degrees of freedom.
-    """
+    """The comparison of two systems' values, one per query, NaN where the measure is undefined. 0 draws: no such test."""
     from scipy.special import stdtr, stdtrit
 
-    defined = ~(np.isnan(values_a) | np.isnan(values_b))
-    if weight is not None:
-        defined &= weight > 0.0  # what weighs nothing is no query
-        weight = weight[defined] / weight[defined].mean() if defined.any() else weight[defined]
-    a, b = values_a[defined], values_b[defined]
+    weight = np.ones(len(values_a)) if weight is None else weight
+    defined = ~(np.isnan(values_a) | np.isnan(values_b)) & (weight > 0.0)  # what weighs nothing is no query
+    a, b, weight = values_a[defined], values_b[defined], weight[defined]
+    weight = weight / weight.mean() if len(weight) else weight
     d = b - a
     # The same value summed in another order is no difference.
     d[np.abs(d) <= 1e-12 * np.maximum(1.0, np.maximum(np.abs(a), np.abs(b)))] = 0.0
-    n = len(d)
-    difference = mean(d, weight)
-    if n < 2:
-        p_t, half = float("nan"), float("nan")
-    else:
-        spread = d.std(ddof=1) if weight is None else (np.sum((weight * (d - difference)) ** 2) / (n - 1)) ** 0.5
-        error, freedom = float(spread) / n**0.5, n - 1.0
-        between = float(np.var(repeated, ddof=1)) / len(repeated) if len(repeated) > 1 else 0.0
-        if between > 0.0:
-            both = error**2 + between
-            freedom = both**2 / (error**4 / (n - 1) + between**2 / (len(repeated) - 1))
-            error = both**0.5
-        half = float(stdtrit(freedom, 0.5 + level / 2)) * error
+    n, difference = len(d), mean(d, weight)
+    p_t = half = float("nan")
+    if n > 1:
+        error = float(np.sum((weight * (d - difference)) ** 2) / (n - 1) / n) ** 0.5
+        half = float(stdtrit(n - 1, 0.5 + level / 2)) * error
         if error > 1e-14 * abs(difference):
-            p_t = float(2 * stdtr(freedom, -abs(difference) / error))
+            p_t = float(2 * stdtr(n - 1, -abs(difference) / error))
         else:  # every query differs by the same
             p_t = 1.0 if difference == 0 else 0.0
     return Comparison(
@@ -329,7 +320,7 @@ def compared(
         difference,
         (difference - half, difference + half),
         p_t,
-        _randomization((d if weight is None else weight * d)[d != 0.0], draws, seed) if n and draws else float("nan"),
+        _randomization((weight * d)[d != 0.0], draws, seed) if n and draws else float("nan"),
         int((d > 0).sum()),
         int((d == 0).sum()),
         int((d < 0).sum()),
@@ -381,7 +372,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     order = np.argsort(p, kind="stable")
     corrected = np.empty(len(p))
     corrected[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
-    return corrected.tolist()  # type: ignore[no-any-return]
+    return [float(value) for value in corrected]
 
 
 # --- many systems, many measures ---------------------------------------------------------------------------------
@@ -476,7 +467,6 @@ class Leaderboard(Report):
         return import_pandas().DataFrame(values)
 
 
-@documented
 def leaderboard(
     systems: Systems,
     measures: str | Measure | Sequence[str | Measure],
@@ -506,7 +496,10 @@ def leaderboard(
         The columns.
     labels : array-like or RankingData
         One label per row; or all data, with the rows that models are to score.
-    {group} {qid}
+    group : array-like
+        The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
     X : array-like or data frame, optional
         The rows that models are to score.
     baseline : str, optional
@@ -515,8 +508,11 @@ def leaderboard(
         The paired test, with Holm's correction over the systems of a column.
     level : float
         A difference is significant where p < 1 - level.
-    {empty}
-    {ties}
+    empty : 'skip', 0 or 1
+        What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
+        in LightGBM and XGBoost.
+    ties : 'stable', 'worst', 'best' or 'expected'
+        How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.
     convention : 'letor', optional
         As :func:`lambdaplug.evaluate`.
     draws, seed : int
@@ -540,7 +536,12 @@ def leaderboard(
     new  1.0000*   1.0000*
     * best of its column; † differs from old (paired t-test, Holm's correction over systems, 95 %)
     """
-    kinds = with_columns(as_measures(measures), columns)
+    if not isinstance(systems, Mapping):
+        raise LambdaplugError(
+            f"leaderboard: expected scores or models by name first, got {type(systems).__name__}. The call is "
+            "lp.leaderboard({'old': scores, 'new': others}, measures, labels, group)."
+        )
+    kinds = as_measures(measures)
     if not systems or not kinds:
         raise LambdaplugError("leaderboard: expected at least one system and one measure.")
     if baseline is not None and baseline not in systems:
@@ -550,12 +551,13 @@ def leaderboard(
     _check(level, draws)
     if isinstance(labels, RankingData):
         X, labels, group = labels
-    queries = Queries(labels, group, qid=qid, query_weight=weight)
+    queries = Queries(labels, group, qid=qid, query_weight=weight, columns=columns)
     own = queries.query_weight
-    values = {
-        system: per_query_values(kinds, queries, scores_of(scores, X), empty, ties=ties, convention=convention)
-        for system, scores in systems.items()
-    }
+    rules, values = (level, draws if test == "randomization" else 0, seed, own), {}
+    for system, model in systems.items():
+        scores = scores_of(model, X)
+        refuse_swapped(queries.labels, scores, "leaderboard")
+        values[system] = per_query_values(kinds, queries, scores, empty, ties=ties, convention=convention)
     means: dict[str, dict[str, float]] = {}
     comparisons: dict[str, dict[str, Comparison]] = {}
     for column, kind in enumerate(kinds):
@@ -563,18 +565,7 @@ def leaderboard(
         means[name] = {system: mean(found[column], own) for system, found in values.items()}
         against = max(means[name], key=means[name].__getitem__) if baseline is None else baseline
         others = [system for system in systems if system != against]
-        found = [
-            compared(
-                name,
-                (against, system),
-                values[against][column],
-                values[system][column],
-                level,
-                draws if test == "randomization" else 0,
-                seed,
-                own,
-            )
-            for system in others
-        ]
+        best = values[against][column]
+        found = [compared(name, (against, other), best, values[other][column], *rules) for other in others]
         comparisons[name] = dict(zip(others, _holm(found), strict=True))
     return Leaderboard(means, comparisons, baseline, test, level)

@@ -9,18 +9,18 @@ one product of the force that has been weighed already.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .documenting import documented
 from .errors import LambdaplugError
+from .values import Value
 
 __all__ = ["Cost", "RankNet", "Sigmoid", "as_cost"]
 
 
-@dataclass(frozen=True)
-class Cost:
+@dataclass(frozen=True, repr=False)
+class Cost(Value):
     """Base of the pair costs; subclasses register themselves under ``name``."""
 
     name: ClassVar[str] = ""
@@ -29,7 +29,6 @@ class Cost:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        documented(cls)
         Cost.registry[cls.name] = cls
 
     @property
@@ -51,7 +50,7 @@ class Cost:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RankNet(Cost):
     """Cross entropy of the pair: C = log(1 + exp(-o)), so rho = 1/(1 + exp(o)), force rho, hessian rho (1 - rho).
 
@@ -64,8 +63,13 @@ class RankNet(Cost):
         the query are equal: pairs that are close together count more. With noise (see :class:`LambdaRank`) it is the distance
         of the noisy scores, whose order the delta belongs to. 0: no division.
 
-    References: C. Burges et al. (2005), "Learning to rank using gradient descent", ICML.
+    References
+    ----------
+    C. Burges et al. (2005), "Learning to rank using gradient descent", ICML.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.RankNet.exact(0.0, 0.0)
     (0.5, 0.25)
     """
@@ -77,9 +81,6 @@ class RankNet(Cost):
     def __post_init__(self) -> None:
         if not 1e-6 <= self.distance <= 1e6 and self.distance != 0.0:
             raise LambdaplugError(f"RankNet: distance must be 0 (none) or from 1e-6 to 1e6, got {self.distance!r}.")
-
-    def __repr__(self) -> str:
-        return f"RankNet(distance={self.distance:g})" if self.distance else "RankNet()"
 
     @staticmethod
     def exact(margin: float, shift: float) -> tuple[float, float]:
@@ -93,7 +94,7 @@ class RankNet(Cost):
         return worse * inverse, better * inverse
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sigmoid(Cost):
     """A smooth count of misordered pairs: C = z = 1/(1 + exp(o + mu)), force z (1 - z).
 
@@ -105,9 +106,14 @@ class Sigmoid(Cost):
     mu : float
         The margin at which a pair's force is largest, with its sign changed; from -50 to 50.
 
-    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW,
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW,
     equations 13-15.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.Sigmoid.exact(0.0, 1.0)
     (0.25, 0.0)
     """
@@ -131,7 +137,7 @@ class Sigmoid(Cost):
         return small / (1.0 + small) ** 2, 0.0
 
     @staticmethod
-    def fast(better: float, worse: float, inverse: float) -> tuple[float, float]:
+    def fast(better: float, worse: float, inverse: float) -> tuple[float, Any]:
         return (worse * inverse) * (better * inverse), np.float32(0.0)
 
 

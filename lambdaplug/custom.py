@@ -1,79 +1,53 @@
-"""A measure of your own: one ordinary function of the ranked labels, compiled by Numba.
+"""A measure of your own: ordinary functions of the ranked labels, compiled by Numba.
 
-What the other measures keep in a class, a custom one holds as functions. Equal functions (same code, same constants,
-same captured values) are made one object when a measure is built, so that measures compare, survive pickling, and are
-compiled once per process however often they arrive from another one.
+They are compiled when the measure is made, with the global variables that they have then. Measures are equal if their
+functions are the same objects and had the same variables.
 """
 
-import collections
-import enum
+import builtins
 import functools
-import hashlib
 import inspect
-import threading
 import types
-import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from .columns import column_name
 from .errors import LambdaplugError
-from .kernels import Kernels, PairDelta, change, copied, foreign, inlinable, keep, lines, try_compiling
+from .kernels import PairDelta, change, compile_own, inlinable, keep, lines
 from .measures import Array, Gain, Measure, Prepared, Seen, as_measure, gains_by
-from .queries import Column, Labels, as_columns
 
 __all__ = ["Custom", "custom"]
 
 Function = Callable[..., Any]
-
 T = TypeVar("T")
+
+TRIED = 1, 2, 3, 12  # documents of the lists on which functions are tried
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Custom(Measure):
     """What :func:`custom` returns: a measure like any other."""
 
-    name: str = ""  # type: ignore[misc]  # of the instance here
-    function: Function
-    delta: Function | None = None
-    prepared: Function | None = None
-    rows: Function | None = None
+    name: str = ""  # type: ignore[misc]  # other measures have it from their class
+    own: "Functions"
     gain: Gain | None = None
     k: int | None = None
     normalize: bool = False
-    given: tuple[tuple[str, tuple[Labels, ...]], ...] = ()  # columns by name
-
-    known: ClassVar[dict[str, "_Known"]] = {}  # of the instance
+    given: tuple[str, ...] = ()  # names of columns
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known: dict[str, _Known] = {}
-        for field in ("function", "delta", "prepared", "rows", "gain"):
-            function = getattr(self, field)
-            if callable(function):
-                known[field] = _one_of_equals(function)
-                object.__setattr__(self, field, known[field].function)
-        object.__setattr__(self, "known", known)
+        rows, norm = self.own.rows, self.own.norm if self.normalize else Measure.norm
+        flags = {"by_rows": rows > 0, "symmetric": rows == 1, "scaled": rows == 3, "tabled": bool(self.given)}
+        vars(self).update(value=self.own.value, norm=norm, **flags)
 
     @property
-    def columns(self) -> dict[str, tuple[Labels, ...]]:
-        return dict(self.given)
-
-    def with_columns(self, columns: Mapping[str, Any]) -> "Custom":
-        return replace(self, given=_as_given({**self.columns, **columns}, self.name))
-
-    @property
-    def tabled(self) -> bool:  # type: ignore[override]  # of the instance here
-        return bool(self.given)
-
-    def at(self, role: str) -> str:
-        """The table's rows that the function of this role gets, as ``lines`` wants them; empty without columns."""
-        names = list(self.columns)
-        wanted = [name for name in inspect.signature(getattr(self, role)).parameters if name in names]
-        return " ".join(["0", *(str(1 + names.index(name)) for name in wanted)]) if names else ""
+    def columns(self) -> tuple[str, ...]:
+        return self.given
 
     def tabulated(self, seen: Seen) -> Seen:
         # Where the swap's change says which document belongs above, all that have a label are in pairs.
@@ -85,7 +59,8 @@ class Custom(Measure):
         return self.name
 
     def __repr__(self) -> str:
-        return f"custom({self.name!r}, {self.function.__module__}.{self.function.__qualname__})"
+        value = self.own.given["value"]
+        return f"custom({self.name!r}, {value.__module__}.{value.__qualname__})"
 
     def __reduce__(self) -> Any:
         return functools.partial(Custom, **{field.name: getattr(self, field.name) for field in fields(self)}), ()
@@ -93,76 +68,40 @@ class Custom(Measure):
     @property
     def brute_force(self) -> bool:
         """Whether a swap's delta is found by swapping: O(n) for each of O(n^2) pairs."""
-        return self.delta is None and self.rows is None
+        return not self.own.given.keys() & {"delta", "rows"}
 
-    @property
-    def by_rows(self) -> bool:  # type: ignore[override]  # of the instance here, as are the next three
-        return self.rows is not None
-
-    @property
-    def symmetric(self) -> bool:  # type: ignore[override]
-        return self.rows is not None and self.known["rows"].once(_row_count, self.at("rows")) == 1
-
-    @property
-    def scaled(self) -> bool:  # type: ignore[override]
-        return self.rows is not None and self.known["rows"].once(_row_count, self.at("rows")) == 3
-
-    def fine(self, discount: Array) -> bool:  # noqa: ARG002
+    def fine(self, discount: Array) -> bool:
         return not self.symmetric  # one row is kept less its first entry, which float32 holds well enough
 
     def gains(self, labels: Array) -> Array:
         return labels if self.gain is None else gains_by(self.gain, labels, self.name)
 
     def gains_of(self, labels: Array, columns: Sequence[Array]) -> Array:
-        if not callable(self.gain):
-            return self.gains(labels)
-        wanted = [int(at) - 1 for at in self.at("gain").split()[1:]]
+        gain: Any = self.gain
+        wanted = _columns_of(gain, list(self.columns)) if callable(gain) else []
         if not wanted:
             return self.gains(labels)
-        found = np.asarray(self.gain(labels, *(columns[at] for at in wanted)), dtype=np.float64)  # type: ignore[arg-type]
+        found = np.asarray(gain(labels, *(columns[at] for at in wanted)), dtype=np.float64)
         if found.shape != labels.shape or not np.isfinite(found).all():
             raise LambdaplugError(f"{self!r}: gain= must give one finite number per row of the arrays that it gets.")
         return found
 
-    @property
-    def value(self) -> Function:  # type: ignore[override]
-        return cast(Function, self.known["function"].once(_value_of, self.at("function")))
-
-    @property
-    def norm(self) -> Function:  # type: ignore[override]
-        return self.known["function"].once(_ideal_of, self.at("function")) if self.normalize else Measure.norm
-
-    @staticmethod
-    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
-        return min(k, len(gain))
-
     def swap_rows(self) -> Callable[..., int]:
-        return self.swap if self.rows is None else self.known["rows"].once(_swap_rows_of, self.at("rows"))
+        return self.own.swap
 
-    def pair_delta(self, checked: bool = False) -> PairDelta:
-        if self.rows is not None:
-            return super().pair_delta(checked)
-        pair: PairDelta
-        if self.delta is None:
-            pair = self.known["function"].once(_swapping, self.at("function"))
-        else:
-            prepared = self.at("prepared") if self.prepared is not None else ""
-            pair = self.known["delta"].once(
-                _pair_delta, self.known.get("prepared"), checked, self.at("delta"), prepared
-            )
-        return pair._replace(whole=self.k is None)
+    def pair_delta(self, checked: bool = False, prepared: Prepared | None = None) -> PairDelta:
+        if self.by_rows:
+            return super().pair_delta(checked, prepared)
+        return (self.own.checked if checked else self.own.pair)._replace(whole=self.k is None)
 
     def raised_delta(self) -> PairDelta:
-        if self.rows is not None:
-            return super().raised_delta()
-        raised: PairDelta = self.known["function"].once(_raised, self.pair_delta())
-        return raised
+        return super().raised_delta() if self.by_rows else self.own.raised._replace(whole=self.k is None)
 
     def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
         try:
             return super().run(kernel, *arguments)
         except ArithmeticError as error:
-            if self.rows is None or type(error) is not ArithmeticError:
+            if not self.by_rows or type(error) is not ArithmeticError:
                 raise LambdaplugError(
                     f"{self!r}: one of its functions fails: {type(error).__name__}: {error}. It must give a number for "
                     "every order of the labels."
@@ -190,7 +129,7 @@ def custom(
     gain: Gain | None = None,
     k: int | None = None,
     normalize: bool = False,
-    columns: Mapping[str, Any] | None = None,
+    columns: Sequence[str] | str = (),
 ) -> Custom:
     """Your own measure, to train for, report and stop early on.
 
@@ -201,8 +140,8 @@ def custom(
     value : callable
         ``value(ranked_labels) -> float``, higher is better: an ordinary function that Numba can compile. It gets the labels
         of one query's documents as a float64 array in rank order, which it must not change; never an empty one.
-        A document without a label (NaN in ``labels=``) counts as label 0. Numba reads global variables once, when it
-        compiles.
+        A document without a label (NaN in ``labels=``) counts as label 0. Global variables are read once, by this
+        call.
     delta : callable or None
         ``delta(ranked_labels, i, j) -> float``: what the value changes by, its sign does not matter, when the
         documents at the positions i < j (from 0) change places. Without it, training swaps every pair and measures
@@ -220,7 +159,7 @@ def custom(
         or ``(upper, lower, scale)`` for that times scale[i], or one array where upper and lower are the same. It exists
         where a document's part in the change depends on nothing but its own label and rank and sums over the documents
         above or below: all sums of label x discount (one array, the discounts), precision, average precision,
-        reciprocal rank. ``lp.verify(measure)`` proves it.
+        reciprocal rank. ``lp.verify(measure)`` compares the two.
     gain : 'exp2', sequence, callable or None
         What the functions get in place of the labels: ``"exp2"``, a sequence with one gain per label or a function of
         the label, as for ``lp.NDCG``. Default: the labels as they are.
@@ -228,10 +167,10 @@ def custom(
         A promise that nothing changes when two documents below rank k change places: they are left out.
     normalize : bool
         Divide by the value of the ideal order (falling labels, or gains); undefined where that is not positive.
-    columns : mapping or None
-        ``{"price": prices}``, one number per row. Functions get those that are their last parameters' names, in rank order:
-        ``value(labels, price)``, ``delta(labels, i, j, prepared, price)``; a ``gain`` gets those of all rows at once. They
-        follow the rows as ``labels=`` do; for other data, see ``columns=`` of ``lp.evaluate`` and ``lp.metric``.
+    columns : str or sequence of str
+        Names of columns (see :func:`attach`), one number per row each. Functions get those that are their last parameters'
+        names, in rank order: ``value(labels, price)``, ``delta(labels, i, j, prepared, price)``; a ``gain`` gets those of all
+        rows at once.
 
     Returns
     -------
@@ -251,165 +190,317 @@ def custom(
     ...     for r in range(min(2, len(labels))):
     ...         total += labels[r]
     ...     return total
-    >>> measure = custom("revenue@2", revenue, k=2)
+    >>> measure = custom("sales@2", revenue, k=2)
     >>> measure
-    custom('revenue@2', lambdaplug.custom.revenue)
+    custom('sales@2', lambdaplug.custom.revenue)
     >>> from lambdaplug.measures import swap_deltas
     >>> swap_deltas(measure, [0, 3, 5]).tolist()
     [[0.0, 0.0, 5.0], [0.0, 0.0, 2.0], [5.0, 2.0, 0.0]]
     >>> def counted(labels):
     ...     return (np.arange(len(labels)) < 2) * 1.0
-    >>> swap_deltas(custom("revenue@2", revenue, rows=counted, k=2), [0, 3, 5]).tolist()
+    >>> swap_deltas(custom("sales@2", revenue, rows=counted, k=2), [0, 3, 5]).tolist()
     [[0.0, 0.0, 5.0], [0.0, 0.0, 2.0], [5.0, 2.0, 0.0]]
     """
-    given = {"value": value, "delta": delta, "prepare": prepare, "rows": rows}
-    _check(name, given, k)
-    plain: list[Any] = [_plain(one, f"custom {name!r}: {role}") for role, one in given.items()]
-    functions = dict(zip(("function", "delta", "prepared", "rows"), plain, strict=True))
-    own = _as_given(columns, name)
-    measure = Custom(name=name, **functions, gain=gain, k=k, normalize=bool(normalize), given=own)
-    _try(measure)
-    return measure
+    functions = {"value": value, "prepare": prepare, "delta": delta, "rows": rows}
+    plain = {role: _plain(one, f"custom {name!r}: {role}") for role, one in functions.items() if one is not None}
+    _check(name, plain, k)
+    several = [columns] if isinstance(columns, (str, Mapping)) else columns
+    own = tuple(column_name(one, f"custom {name!r}: columns", "price") for one in several)
+    made = Functions(name, plain, list(own), k)
+    return Custom(name=name, own=made, gain=gain, k=k, normalize=bool(normalize), given=own)
 
 
-def _as_given(columns: Mapping[str, Any] | None, name: str) -> tuple[tuple[str, tuple[Labels, ...]], ...]:
-    columns = {} if columns is None else columns
-    if not isinstance(columns, Mapping):
-        raise LambdaplugError(
-            f"custom {name!r}: columns: expected a mapping such as {{'price': prices}}, got {columns!r}."
-        )
-    found = tuple((str(one), as_columns(values, str(one))) for one, values in columns.items())
-    for one, several in found:
-        if len(several) > 1:
-            raise LambdaplugError(f"custom {name!r}: column {one!r}: expected one number per row, got {len(several)}.")
-    return found
-
-
-def _check_parameters(measure: Custom, role: str, count: int) -> None:
-    """Columns are the last parameters of a function, so that the others can be given by place."""
-    function = getattr(measure, role)
-    if function is None or not measure.given:
-        return
-    names = list(inspect.signature(function).parameters)
-    columns = [name in measure.columns for name in names]
-    if any(columns[:count]) or not all(columns[count:]):
-        raise LambdaplugError(
-            f"{measure!r}: {function.__name__} must have {count} parameter{'s' * (count > 1)} and then columns by their names "
-            f"({', '.join(measure.columns)}), it has ({', '.join(names)})."
-        )
-
-
-def _check(name: str, given: dict[str, Any], k: Any) -> None:
+def _check(name: str, functions: dict[str, Function], k: Any) -> None:
     if np.ndim(k) > 0:
         raise LambdaplugError(
-            f"custom {name!r}: k must be one integer for all queries; make cut-offs per query a column."
+            f"custom {name!r}: k must be one integer for all queries; cut-offs per query are a column for its functions."
         )
     if not isinstance(name, str) or not name or any(c.isspace() or c == ":" for c in name):
-        raise LambdaplugError(f"custom: expected a name without spaces and colons, such as 'revenue@5', got {name!r}.")
+        raise LambdaplugError(f"custom: expected a name without spaces and colons, such as 'sales@5', got {name!r}.")
     try:
         known = as_measure(name)
     except LambdaplugError:
         known = None
     if known is not None:
         raise LambdaplugError(f"custom: {name!r} is a measure of lambdaplug's: choose another name.")
-    if given["prepare"] is not None and given["delta"] is None:
+    if "prepare" in functions and "delta" not in functions:
         raise LambdaplugError(f"custom {name!r}: prepare= is for a delta=, and there is none.")
-    if given["rows"] is not None and given["delta"] is not None:
+    if "rows" in functions and "delta" in functions:
         raise LambdaplugError(f"custom {name!r}: rows= takes the place of delta=: give one of them.")
 
 
-def _plain(function: Any, name: str) -> Any:
+def _plain(function: Any, name: str) -> Function:
     function = getattr(function, "py_func", function)  # of a compiled one, the function that was
-    if function is not None and not inspect.isfunction(function):
+    if not inspect.isfunction(function):
         raise LambdaplugError(f"{name} must be a plain Python function, got {function!r}.")
     return function
 
 
-def _try(measure: Custom) -> None:
-    """Call the functions as plain Python on short lists, then compile them: both fail here rather than in training."""
-    function, delta, prepare = measure.function, measure.delta, measure.prepared
-    for role, others in (("function", 1), ("delta", 3 + (prepare is not None)), ("prepared", 1), ("rows", 1)):
-        _check_parameters(measure, role, others)
-    for n in (1, 2, 3, 12):
-        labels = np.arange(n, 0, -1) % 2.0
-        labels.setflags(write=False)
-        calls: list[tuple[Function, tuple[Any, ...]]] = [(function, (labels, *_tried(measure, "function", n)))]
-        state: tuple[Any, ...] = ()
-        if prepare is not None:
-            state = (_call(measure, prepare, (labels, *_tried(measure, "prepared", n))),)
-        if measure.rows is not None:
-            _try_rows(measure, labels)
-        if delta is not None and n > 1:
-            asked = n if measure.k is None else measure.k
-            more = (*state, *_tried(measure, "delta", n))
-            calls += [(delta, (labels, i, j, *more)) for i, j in ((0, 1), (0, n - 1), (n - 2, n - 1)) if i < asked]
-        for called, arguments in calls:
-            result = _call(measure, called, arguments)
-            if not isinstance(result, (int, float, np.number, np.bool_)):
+def _columns_of(function: Function, columns: list[str]) -> list[int]:
+    """The numbers of the columns that a function gets, in the order of its parameters."""
+    return [columns.index(one) for one in inspect.signature(function).parameters if one in columns] if columns else []
+
+
+def _fixed(function: Function) -> types.FunctionType:
+    """The same function with the global variables that it has now."""
+    names, codes = set[str](), [function.__code__]
+    for code in codes:
+        names.update(code.co_names)
+        codes += [inner for inner in code.co_consts if isinstance(inner, types.CodeType)]
+    space = {name: function.__globals__[name] for name in sorted(names & function.__globals__.keys())}
+    space["__builtins__"] = builtins
+    own = types.FunctionType(function.__code__, space, function.__name__, function.__defaults__, function.__closure__)
+    own.__module__, own.__qualname__, own.__kwdefaults__ = (
+        function.__module__,
+        function.__qualname__,
+        function.__kwdefaults__,
+    )
+    return own
+
+
+def _same(one: types.FunctionType, other: types.FunctionType) -> bool:
+    """Whether one function's global variables are the other's."""
+    mine, theirs = one.__globals__, other.__globals__
+    return mine.keys() == theirs.keys() and all(mine[name] is theirs[name] for name in mine)
+
+
+class Functions:
+    """The functions of one measure, by their roles: tried, compiled, and as the kernels call them."""
+
+    def __init__(self, name: str, given: dict[str, Function], columns: list[str], k: int | None) -> None:
+        self.arguments, self.given, self.what = (name, columns, k), given, f"custom {name!r}"
+        self.fixed = {role: _fixed(function) for role, function in given.items()}
+        self.columns = {role: _columns_of(function, columns) for role, function in given.items()}
+        self.rows = 0  # how many arrays rows= returns
+        self.signed = bool(columns)
+        self.block_of: Function = _ranked_table if columns else _labels_alone
+        self._try(k)
+        self.call: dict[str, Any] = {}
+        self.state = None  # Numba's type of what prepare= returns
+        for role in given:  # a delta comes after what prepares it
+            self.call[role], found = self._compiled(role)
+            self.state = found if role == "prepare" else self.state
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Functions) or self.arguments != other.arguments or self.given != other.given:
+            return False
+        return all(_same(one, other.fixed[role]) for role, one in self.fixed.items())
+
+    def __hash__(self) -> int:
+        return hash(self.what)
+
+    def __reduce__(self) -> Any:
+        """As they were given where that is still the same, which any pickle knows by its name; else as they are here."""
+        now = {
+            role: one if _same(self.fixed[role], _fixed(one)) else self.fixed[role] for role, one in self.given.items()
+        }
+        name, columns, k = self.arguments
+        return Functions, (name, now, columns, k)
+
+    # Tried as plain Python on short lists, then compiled: what fails, fails here rather than in training.
+
+    def _try(self, k: int | None) -> None:
+        for role, function in self.given.items():  # columns come last, so that the others can be given by place
+            names, columns = list(inspect.signature(function).parameters), self.arguments[1]
+            count = 1 if role != "delta" else 4 if "prepare" in self.given else 3
+            if columns and [name in columns for name in names] != [False] * count + [True] * (len(names) - count):
                 raise LambdaplugError(
-                    f"{measure!r}: {called.__name__} must return a number, it returned {result!r} for labels {labels}."
+                    f"{self.what}: {function.__name__} must have {count} parameter{'s' * (count > 1)} and then columns by their "
+                    f"names ({', '.join(columns)}), it has ({', '.join(names)})."
                 )
-    what = f"custom {measure.name!r}"
-    count = {role: len(_tried(measure, role, 1)) for role in ("function", "rows", "prepared", "delta")}
-    try_compiling(function, 0, what, columns=count["function"], number=True)
-    if measure.rows is not None:
-        try_compiling(measure.rows, 0, what, columns=count["rows"])
-    if delta is not None:
-        found = None if prepare is None else try_compiling(prepare, 0, what, columns=count["prepared"])
-        try_compiling(delta, 2, what, found, columns=count["delta"], number=True)
+        for n in TRIED:
+            asked, state = n if k is None else k, list[Any]()
+            for role in self.given:
+                pairs = [(i, j) for i, j in ((0, 1), (0, n - 1), (n - 2, n - 1)) if 0 <= i < min(j, asked) and j < n]
+                for pair in pairs if role == "delta" else [()]:
+                    result = self._tried(role, n, pair, state)
+                    state = [result] if role == "prepare" else state
 
+    def _tried(self, role: str, n: int, pair: tuple[int, ...], state: list[Any]) -> Any:
+        labels, ones = np.arange(n, 0, -1) % 2.0, np.ones(n)
+        for values in (labels, ones):
+            values.setflags(write=False)
+        name = self.given[role].__name__
+        try:
+            with np.errstate(all="ignore"):  # these labels are none of the user's
+                result = self.fixed[role](labels, *pair, *state, *[ones] * len(self.columns[role]))
+        except Exception as error:
+            where = f" and the positions {pair[0]} and {pair[1]}" if pair else ""
+            raise LambdaplugError(
+                f"{self.what}: {name} fails for the ranked labels {labels}{where}: {type(error).__name__}: {error}. Queries "
+                "have any number of documents >= 1, and the labels are not to be written to."
+            ) from error
+        if role == "rows":
+            rows = result if isinstance(result, tuple) else (result,)
+            self.rows = len(rows)
+            right = all(isinstance(row, np.ndarray) and row.shape == labels.shape for row in rows)
+            if not right or len(rows) not in ((2, 3) if rows is result else (1,)):
+                raise LambdaplugError(
+                    f"{self.what}: rows= must return one array, (upper, lower) or (upper, lower, scale), each with one entry "
+                    f"per document; it returned {result!r} for labels {labels}."
+                )
+        elif role != "prepare" and not isinstance(result, (int, float, np.number, np.bool_)):
+            raise LambdaplugError(
+                f"{self.what}: {name} must return a number, it returned {result!r} for labels {labels}."
+            )
+        return result
 
-def _tried(measure: Custom, role: str, n: int) -> list[Array]:
-    """So many values of each column that the function of this role gets; 1 where they are in a cluster."""
-    if getattr(measure, role) is None:
-        return []
-    sources = [one for several in measure.columns.values() for one in several]
-    found = []
-    for at in measure.at(role).split()[1:]:
-        source = sources[int(at) - 1]
-        values = np.ones(n) if isinstance(source, Column) or not len(source) else np.resize(source.values, n)
-        values.setflags(write=False)
-        found.append(values)
-    return found
-
-
-def _try_rows(measure: Custom, labels: npt.NDArray[Any]) -> None:
-    found = _call(measure, cast(Function, measure.rows), (labels, *_tried(measure, "rows", len(labels))))
-    rows = found if isinstance(found, tuple) else (found,)
-    if (found is rows and len(rows) not in (2, 3)) or not all(
-        isinstance(row, np.ndarray) and row.shape == labels.shape for row in rows
-    ):
-        raise LambdaplugError(
-            f"{measure!r}: rows= must return one array, (upper, lower) or (upper, lower, scale), each with one entry "
-            f"per document; it returned {found!r} for labels {labels}."
+    def _compiled(self, role: str, checked: bool | None = None) -> tuple[Any, Any]:
+        """For kernels, and the type of its result. A delta's indices are checked on request only: it is called most often."""
+        delta = role == "delta"
+        return compile_own(
+            self.fixed[role],
+            self.what,
+            ranks=2 if delta else 0,
+            state=self.state if delta else None,
+            columns=len(self.columns[role]),
+            number=delta or role == "value",
+            checked=not delta if checked is None else checked,
         )
 
+    # As the kernels want them. A query's labels and columns are the rows of a block, in rank order. 1.0 * is float() that
+    # Numba has for a bool, too.
 
-def _call(measure: Custom, function: Function, arguments: tuple[Any, ...]) -> Any:
-    try:
-        with np.errstate(all="ignore"):  # these labels are none of the user's
-            return function(*arguments)
-    except Exception as error:
-        where = f" and the positions {arguments[1]} and {arguments[2]}" if function is measure.delta else ""
-        raise LambdaplugError(
-            f"{measure!r}: {function.__name__} fails for the ranked labels {arguments[0]}{where}: "
-            f"{type(error).__name__}: {error}. Queries have any number of documents >= 1, and the labels are not to "
-            "be written to."
-        ) from error
+    def _at(self, role: str) -> str:
+        """The block's rows that this function gets, as ``lines`` wants them."""
+        return " ".join(map(str, [0, *(1 + column for column in self.columns[role])]))
 
+    @functools.cached_property
+    def value(self) -> Function:
+        call, at, block_of = self.call["value"], self._at("value"), self.block_of
 
-# --- as the kernels want them ------------------------------------------------------------------------------------
-# Functions made here close over the user's, so their kernels are compiled anew in every process. 1.0 * is float() that
-# Numba has for a bool, too.
+        def value(gain: Any, discount: Any, k: int) -> float:
+            if len(gain) == 0:
+                return 0.0
+            block = block_of(gain, discount)
+            found: float = 1.0 * call(*lines(block, at))
+            keep(block)
+            return found
 
+        return value
 
-def _callable(known: "_Known", checked: bool) -> Function:
-    return foreign(known.function, checked)
+    @functools.cached_property
+    def norm(self) -> Function:
+        measured = inlinable(self.value)
+
+        def norm(gain: Any, discount: Any, k: int) -> float:
+            ideal: float = measured(gain, discount, k)
+            return 0.0 if ideal <= 0.0 else 1.0 / ideal if np.isfinite(ideal) else np.nan
+
+        return norm
+
+    @functools.cached_property
+    def swap(self) -> Callable[..., int]:
+        if not self.rows:
+            return _no_rows
+        call, at, block_of = self.call["rows"], self._at("rows"), self.block_of
+        take = (_take_one, _take_two, _take_three)[self.rows - 1]
+
+        def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+            block = block_of(gain, discount)
+            take(call(*lines(block, at)), upper, lower, scale)
+            for r in range(len(gain)):
+                gain[r] = block[0, r]
+            keep(block)
+            return min(k, len(gain))
+
+        return swap
+
+    @functools.cached_property
+    def pair(self) -> PairDelta:
+        return self._given(self.call["delta"]) if "delta" in self.given else self._swapping()
+
+    @functools.cached_property
+    def checked(self) -> PairDelta:
+        """The same, where a delta that reads beyond the end of an array raises an error."""
+        return self._given(self._compiled("delta", checked=True)[0]) if "delta" in self.given else self.pair
+
+    def _given(self, changed: Any) -> PairDelta:
+        """By the user's delta, on labels where they are: rows of a block, as with columns, take twice as long."""
+        if self.signed:
+            return self._of_columns(changed)
+        if "prepare" not in self.given:
+
+            def pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
+                return 1.0 * changed(frozen, i, j)
+
+            return PairDelta(_begin_nothing, pair)
+        prepared = self.call["prepare"]
+
+        def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+            return prepared(frozen)
+
+        def prepared_pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
+            return 1.0 * changed(frozen, i, j, state)
+
+        return PairDelta(begin, prepared_pair)
+
+    def _of_columns(self, changed: Any) -> PairDelta:
+        at, block_of = self._at("delta"), self.block_of
+        if "prepare" not in self.given:
+
+            def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+                return (block_of(frozen[0], frozen[1]),)
+
+            def pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
+                own = lines(state[0], at)
+                return 1.0 * changed(*(own[0], i, j, *own[1:]))
+
+            return PairDelta(begin, pair, signed=True, tabled=True)
+        prepared, prepared_at = self.call["prepare"], self._at("prepare")
+
+        def prepared_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+            block = block_of(frozen[0], frozen[1])
+            return block, prepared(*lines(block, prepared_at))
+
+        def prepared_pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
+            own = lines(state[0], at)
+            return 1.0 * changed(*(own[0], i, j, state[1], *own[1:]))
+
+        return PairDelta(prepared_begin, prepared_pair, signed=True, tabled=True)
+
+    def _swapping(self) -> PairDelta:
+        """The delta by doing it: exchange the two documents, measure, put them back."""
+        call, at, block_of = self.call["value"], self._at("value"), self.block_of
+
+        def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+            block = block_of(frozen[0], frozen[1])
+            return block, 1.0 * call(*lines(block, at))
+
+        def delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+            block, before = state
+            _exchange(block, i, j)
+            after = 1.0 * call(*lines(block, at))
+            _exchange(block, i, j)
+            return change(after, before)
+
+        return PairDelta(begin, delta, costly=True, signed=self.signed, tabled=True)
+
+    @functools.cached_property
+    def raised(self) -> PairDelta:
+        """The pair's delta where its upper document is above the cut-off, as ``raised_kernel`` marks them."""
+        inner_begin, inner_delta = inlinable(self.pair.begin), inlinable(self.pair.delta)
+
+        def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+            return inner_begin(ranked, frozen, upper, lower, scale), upper, scale
+
+        def delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
+            inner, upper, scale = state
+            return change(upper[i], upper[j]) if scale[i] < 0.0 else inner_delta(ranked, frozen, inner, i, j)
+
+        return self.pair._replace(begin=begin, delta=delta)
 
 
 @inlinable
-def _ranked(gain: Any, table: Any) -> Any:
-    """The table's columns, in rank order."""
+def _labels_alone(gain: Any, discount: Any) -> Any:
+    block = np.empty((1, len(gain)))
+    for r in range(len(gain)):
+        block[0, r] = gain[r]
+    return block
+
+
+@inlinable
+def _ranked_table(gain: Any, table: Any) -> Any:
     block = np.empty((len(table), len(gain)))
     for row in range(len(table)):
         for r in range(len(gain)):
@@ -417,38 +508,18 @@ def _ranked(gain: Any, table: Any) -> Any:
     return block
 
 
-def _value_of(known: "_Known", at: str) -> Function:
-    call = known.once(_callable, True)
-
-    def value(gain: Any, discount: Any, k: int) -> float:
-        return 1.0 * call(gain) if len(gain) > 0 else 0.0
-
-    def tabled_value(gain: Any, table: Any, k: int) -> float:
-        if len(gain) == 0:
-            return 0.0
-        block = _ranked(gain, table)
-        found: float = 1.0 * call(*lines(block, at))
-        keep(block)
-        return found
-
-    return tabled_value if at else value
+@inlinable
+def _exchange(block: Any, i: int, j: int) -> None:
+    for row in range(len(block)):
+        block[row, i], block[row, j] = block[row, j], block[row, i]
 
 
-def _ideal_of(known: "_Known", at: str) -> Function:
-    measured = inlinable(known.once(_value_of, at))
-
-    def norm(gain: Any, discount: Any, k: int) -> float:
-        ideal: float = measured(gain, discount, k)
-        return 0.0 if ideal <= 0.0 else 1.0 / ideal if np.isfinite(ideal) else np.nan
-
-    return norm
+def _begin_nothing(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> float:
+    return 0.0
 
 
-def _row_count(known: "_Known", at: str) -> int:
-    """How many arrays a user's ``rows`` returns."""
-    with np.errstate(all="ignore"):
-        found = known.function(*[np.ones(1)] * max(1, len(at.split())))  # as it was tried before
-    return len(found) if isinstance(found, tuple) else 1
+def _no_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
+    return min(k, len(gain))
 
 
 @inlinable
@@ -477,258 +548,7 @@ def _take_two(given: Any, upper: Any, lower: Any, scale: Any) -> None:
 
 @inlinable
 def _take_three(given: Any, upper: Any, lower: Any, scale: Any) -> None:
-    _take_row(given[0], 0.0, upper)
-    _take_row(given[1], 0.0, lower)
+    _take_two(given, upper, lower, scale)
     _take_row(given[2], 0.0, scale)
     for r in range(len(scale)):
         scale[r] = abs(scale[r])  # as a delta's, its sign does not matter
-
-
-def _swap_rows_of(known: "_Known", at: str) -> Callable[..., int]:
-    """A user's ``rows`` as the ``swap`` of a measure."""
-    call, count = known.once(_callable, True), known.once(_row_count, at)
-    take = {1: _take_one, 2: _take_two, 3: _take_three}[count]
-
-    def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
-        take(call(gain), upper, lower, scale)
-        return min(k, len(gain))
-
-    def tabled_swap(gain: Any, table: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
-        block = _ranked(gain, table)
-        take(call(*lines(block, at)), upper, lower, scale)
-        for r in range(len(gain)):
-            gain[r] = block[0, r]
-        keep(block)
-        return min(k, len(gain))
-
-    return tabled_swap if at else swap
-
-
-def _begin_nothing(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> float:
-    return 0.0
-
-
-def _pair_delta(known: "_Known", prepare: "_Known | None", checked: bool, at: str, prepared_at: str) -> PairDelta:
-    changed = known.once(_callable, checked)
-    if at:
-        return _tabled_delta(changed, None if prepare is None else prepare.once(_callable, True), at, prepared_at)
-    if prepare is None:
-
-        def pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
-            return 1.0 * changed(frozen, i, j)
-
-        return PairDelta(_begin_nothing, pair)
-    prepared = prepare.once(_callable, True)
-
-    def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-        return prepared(frozen)
-
-    def prepared_pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
-        return 1.0 * changed(frozen, i, j, state)
-
-    return PairDelta(begin, prepared_pair)
-
-
-def _tabled_delta(changed: Function, prepared: Function | None, at: str, prepared_at: str) -> PairDelta:
-    """With columns."""
-
-    def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-        return (_ranked(frozen[0], frozen[1]),)
-
-    def pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
-        own = lines(state[0], at)
-        return 1.0 * changed(*(own[0], i, j, *own[1:]))
-
-    def prepared_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-        block = _ranked(frozen[0], frozen[1])
-        return block, prepared(*lines(block, prepared_at))  # type: ignore[misc]
-
-    def prepared_pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
-        own = lines(state[0], at)
-        return 1.0 * changed(*(own[0], i, j, state[1], *own[1:]))
-
-    functions = (begin, pair) if prepared is None else (prepared_begin, prepared_pair)
-    return PairDelta(*functions, signed=True, tabled=True)
-
-
-def _swapping(known: "_Known", at: str) -> PairDelta:
-    """The delta by doing it: exchange the two documents, measure, put them back."""
-    call = known.once(_callable, True)
-
-    def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-        return 1.0 * call(frozen)
-
-    def delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-        ranked[i], ranked[j] = ranked[j], ranked[i]
-        after = 1.0 * call(frozen)
-        ranked[i], ranked[j] = ranked[j], ranked[i]
-        return change(after, state)
-
-    def tabled_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-        block = _ranked(frozen[0], frozen[1])
-        return block, 1.0 * call(*lines(block, at))
-
-    def tabled_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-        block, before = state
-        _exchange(block, i, j)
-        after = 1.0 * call(*lines(block, at))
-        _exchange(block, i, j)
-        return change(after, before)
-
-    if at:
-        return PairDelta(tabled_begin, tabled_delta, costly=True, signed=True, tabled=True)
-    return PairDelta(begin, delta, costly=True)
-
-
-def _raised(known: "_Known", pair: PairDelta) -> PairDelta:
-    """The pair's delta where its upper document is above the cut-off, as ``raised_kernel`` marks them."""
-    begin, delta = inlinable(pair.begin), inlinable(pair.delta)
-
-    def raised_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-        return begin(ranked, frozen, upper, lower, scale), upper, scale
-
-    def raised_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
-        inner, upper, scale = state
-        return change(upper[i], upper[j]) if scale[i] < 0.0 else delta(ranked, frozen, inner, i, j)
-
-    return pair._replace(begin=raised_begin, delta=raised_delta)
-
-
-@inlinable
-def _exchange(block: Any, i: int, j: int) -> None:
-    for row in range(len(block)):
-        block[row, i], block[row, j] = block[row, j], block[row, i]
-
-
-# --- equal functions ---------------------------------------------------------------------------------------------
-
-CONSTANT_MODULES = {"builtins", "cmath", "math", "numba", "numpy", "operator", "scipy"}
-
-
-class _Known:
-    """A function, and what was made and compiled of it; it lives as long as a measure has it, or it is a recent one."""
-
-    def __init__(self, function: Function, held: list[Any]) -> None:
-        self.function = function
-        self.held = held  # what its digest knows by an id, which stays its own while it lives
-        self.made: dict[Any, Any] = {}
-        self.kernels = Kernels()
-
-    def once(self, make: Callable[..., Any], *more: Any) -> Any:
-        """``make(self, *more)``, the first time."""
-        key = make, *more
-        if key not in self.made:
-            made = make(self, *more)
-            for one in made if isinstance(made, tuple) else (made,):
-                if isinstance(one, types.FunctionType):
-                    self.kernels.of(one)
-            self.made.setdefault(key, made)
-        return self.made[key]
-
-
-_KNOWN: "weakref.WeakValueDictionary[Hashable, _Known]" = weakref.WeakValueDictionary()
-_LIVING: "weakref.WeakSet[_Known]" = weakref.WeakSet()
-_RECENT: "collections.deque[_Known]" = collections.deque(maxlen=64)  # a measure defined anew need not compile anew
-_TURN = threading.Lock()
-
-
-def _one_of_equals(function: Function) -> _Known:
-    """The first function seen that is equal to this one, by its code and everything it refers to."""
-    held: list[Any] = []
-    digest = digest_of(function, held)
-    with _TURN:
-        found = _KNOWN.get(digest)
-        # The second: it refers to what has changed since.
-        if found is None or (found.function is not function and digest_of(found.function) != digest):
-            if isinstance(function, types.FunctionType) and any(one.function is function for one in _LIVING):
-                # Something that it refers to has changed, and what was compiled for it has not: a new one from now on.
-                function = copied(function)
-            found = _KNOWN[digest] = _Known(function, held)
-            _LIVING.add(found)
-        if found not in _RECENT:
-            _RECENT.append(found)
-        return found
-
-
-def digest_of(thing: Any, held: list[Any] | None = None, within: tuple[Any, ...] = ()) -> Hashable:
-    """Equal for what computes the same. What is told by its id alone is added to ``held``."""
-    thing = getattr(thing, "py_func", thing)
-    kind = type(thing).__name__
-    if thing is None or isinstance(thing, (bool, int, float, complex, str, bytes, range, np.generic)):
-        return kind, repr(thing)
-    if any(thing is outer for outer in within):
-        return kind, "itself"
-    parts = _parts(thing)
-    if parts is None:
-        if held is not None:
-            held.append(thing)
-        return kind, id(thing)
-    described = [digest_of(part, held, (*within, thing)) for part in parts]
-    return kind, frozenset(described) if isinstance(thing, (set, frozenset)) else tuple(described)
-
-
-def _parts(thing: Any) -> Any:
-    """What decides, of what a thing is made of, what it computes; None where only the thing itself does."""
-    kind = type(thing)
-    if isinstance(thing, types.FunctionType):
-        cells = [cell.cell_contents if _filled(cell) else cell for cell in thing.__closure__ or ()]
-        meant = _meant(thing.__globals__, _names(thing.__code__), [])
-        return (
-            thing.__module__,
-            thing.__qualname__,
-            thing.__code__,
-            thing.__defaults__,
-            thing.__kwdefaults__,
-            cells,
-            meant,
-        )
-    if isinstance(thing, types.CodeType):
-        return thing.co_code, thing.co_names, thing.co_varnames, thing.co_freevars, thing.co_consts
-    if isinstance(thing, types.ModuleType):
-        return (thing.__name__,)
-    if isinstance(thing, enum.Enum):
-        return kind, thing.name, thing.value
-    if isinstance(thing, enum.EnumMeta):
-        members: dict[str, enum.Enum] = dict(thing.__members__)
-        return thing.__module__, thing.__qualname__, [(name, member.value) for name, member in members.items()]
-    if isinstance(thing, (tuple, list)):
-        return thing if kind in (tuple, list) else (kind, *thing)
-    if isinstance(thing, np.ndarray) and thing.dtype != object:
-        return str(thing.dtype), thing.shape, hashlib.sha256(thing.tobytes()).digest()
-    if kind in (set, frozenset, dict):
-        return thing.items() if kind is dict else thing
-    if kind is slice:
-        return thing.start, thing.stop, thing.step
-    if kind is functools.partial:
-        return thing.func, thing.args, thing.keywords
-    if isinstance(thing, types.MethodType):
-        return thing.__func__, thing.__self__
-    if isinstance(thing, (types.BuiltinFunctionType, types.MethodWrapperType)):
-        return getattr(thing, "__module__", ""), thing.__name__, thing.__self__
-    return None
-
-
-def _filled(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False
-
-
-def _meant(things: dict[str, Any], names: list[str], modules: list[Any]) -> list[Any]:
-    """What these names mean; in modules of the user's, too, whose variables may change."""
-    found: list[Any] = []
-    for name in names:
-        if name in things:
-            thing = things[name]
-            found.append((name, thing))
-            theirs = isinstance(thing, types.ModuleType) and thing.__name__.partition(".")[0] not in CONSTANT_MODULES
-            if theirs and thing not in modules:
-                found += _meant(vars(thing), names, [*modules, thing])
-    return found
-
-
-def _names(code: types.CodeType) -> list[str]:
-    """The global names that a function's code, and functions inside it, may refer to."""
-    inner = [name for constant in code.co_consts if isinstance(constant, types.CodeType) for name in _names(constant)]
-    return sorted({*code.co_names, *inner})

@@ -2,50 +2,103 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from .checking import import_pandas, shown
-from .documenting import documented
+from .checking import import_pandas, refuse_swapped, shown
+from .columns import column_name
 from .errors import LambdaplugError
-from .kernels import expected_kernel, get_num_threads, run_tasks, tied_value_kernel, value_kernel
-from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered, with_columns
-from .queries import Array, Labels, Queries, Task, as_labels, vector
+from .kernels import Leaf, expected_kernel, get_num_threads, leaves, tied_value_kernel
+from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered
+from .queries import Array, Queries, vector
 from .rows import one_a_query
 from .training import read
+from .values import Value
 
-__all__ = ["Convention", "Empty", "Metric", "Ties", "evaluate", "import_pandas", "mean", "metric", "per_query_values"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = [
+    "Convention",
+    "Empty",
+    "Metric",
+    "Rules",
+    "Ties",
+    "evaluate",
+    "import_pandas",
+    "mean",
+    "metric",
+    "per_query_values",
+]
 
 Empty = Literal["skip", 0, 1]
 Ties = Literal["stable", "worst", "best", "expected"]
 Convention = Literal["letor"]
 
 
+class Rules(TypedDict, total=False):
+    """Options of :func:`evaluate`, for type checkers."""
+
+    qid: npt.ArrayLike | None
+    empty: Empty
+    ties: Ties
+    convention: Convention | None
+    columns: Mapping[str, npt.ArrayLike] | None
+
+
 @overload
 def evaluate(
-    measures: Any, labels: Any, scores: Any, group: Any = ..., *rules: Any, frame: Literal[True], **more: Any
+    measures: str | Measure | Sequence[str | Measure],
+    labels: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    group: npt.ArrayLike | None = ...,
+    *,
+    per_query: Literal[False] = ...,
+    frame: Literal[False] = ...,
+    weight: npt.ArrayLike | None = ...,
+    **rules: Unpack[Rules],
+) -> dict[str, float]: ...
+
+
+@overload
+def evaluate(
+    measures: str | Measure | Sequence[str | Measure],
+    labels: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    group: npt.ArrayLike | None = ...,
+    *,
+    per_query: Literal[True],
+    frame: Literal[False] = ...,
+    **rules: Unpack[Rules],
+) -> dict[str, Array]: ...
+
+
+@overload
+def evaluate(
+    measures: str | Measure | Sequence[str | Measure],
+    labels: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    group: npt.ArrayLike | None = ...,
+    *,
+    per_query: bool = ...,
+    frame: Literal[True],
+    **rules: Unpack[Rules],
 ) -> Any: ...
 
 
-@overload
-def evaluate(measures: Any, labels: Any, scores: Any, group: Any = ..., *rules: Any, **more: Any) -> dict[str, Any]: ...
-
-
-@documented  # type: ignore[misc]  # the overloads say what is returned, this what is taken
 def evaluate(
     measures: str | Measure | Sequence[str | Measure],
     labels: npt.ArrayLike,
     scores: npt.ArrayLike,
     group: npt.ArrayLike | None = None,
-    empty: Empty = "skip",
-    per_query: bool = False,
     *,
     qid: npt.ArrayLike | None = None,
+    empty: Empty = "skip",
+    per_query: bool = False,
     ties: Ties = "stable",
     convention: Convention | None = None,
     frame: bool = False,
@@ -58,25 +111,32 @@ def evaluate(
     ----------
     measures : str, Measure or a sequence of them
         ``"ndcg@10"``, ``lp.MAP(relevant=2)``, ...
-    {labels}
+    labels : array-like
+        One label per row.
     scores : array-like
         One score per row.
-    {group} {qid}
-    {empty}
+    group : array-like
+        The number of documents of each query, in order.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, numbers or text, the rows of a query next to each other.
+    empty : 'skip', 0 or 1
+        What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
+        in LightGBM and XGBoost.
     per_query : bool
         Return one value per query, NaN where a query is left out.
-    {ties}
+    ties : 'stable', 'worst', 'best' or 'expected'
+        How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.
     convention : 'letor', optional
         Compute what the evaluation script of LETOR 4.0 prints: NDCG's discount is 1 for the first two ranks and 1/log2(rank)
         from there on, NDCG@k of a list shorter than k is 0, and so is every undefined query. Its MeanNDCG is the measure of
         that name.
     frame : bool
-        Return a pandas DataFrame, one row per query, one column per measure.
+        Return a pandas DataFrame, one row per query (by its id, if ``qid`` is given), one column per measure.
     weight : array-like, optional
         One number >= 0 per query, such as how often it is asked: the weighted mean, sum w value / sum w.
     columns : mapping, optional
-        By name one value per row, in place of the measures' own columns, such as ``{"price": prices}`` for ``lp.Revenue``, and
-        ``{"k": cutoffs}`` of cut-offs per query: where a measure was made with those of other rows.
+        What the measures name besides labels, by name: ``{"price": prices}`` for ``lp.Revenue(price="price")``, one value per row
+        (or per query), or a table.
 
     Returns
     -------
@@ -90,15 +150,25 @@ def evaluate(
     >>> evaluate("mrr", labels=[0, 1, 0], scores=[5, 5, 1], qid=["a", "a", "a"], ties="expected")
     {'mrr': 0.75}
     """
-    kinds = with_columns(as_measures(measures), columns)
+    kinds = as_measures(measures)
     if weight is not None and (per_query or frame):
         raise LambdaplugError("weight: it enters means, and there are none with per_query= or frame=: leave it out.")
-    queries = Queries(labels, group, qid=qid, query_weight=weight)
+    queries = Queries(labels, group, qid=qid, query_weight=weight, columns=columns)
+    refuse_swapped(queries.labels, scores, "evaluate")
+    if not per_query and not frame:
+        values = part_values(kinds, queries, scores, empty, ties=ties, convention=convention)
+        numbers = combined(kinds, [mean(value, queries.query_weight) for value in values])
+        return {str(kind): number for kind, number in zip(kinds, numbers, strict=True)}
     values = per_query_values(kinds, queries, scores, empty, ties=ties, convention=convention)
     named = {str(kind): value for kind, value in zip(kinds, values, strict=True)}
     if frame:
-        return import_pandas().DataFrame(named).rename_axis("query")
-    return named if per_query else {name: mean(value, queries.query_weight) for name, value in named.items()}
+        return import_pandas().DataFrame(named, index=query_names(queries, qid)).rename_axis("query")
+    return named
+
+
+def query_names(queries: Queries, qid: npt.ArrayLike | None) -> npt.NDArray[Any]:
+    """The user's own ids of the queries, one per query, or their numbers."""
+    return np.arange(len(queries)) if qid is None else np.asarray(qid)[queries.offsets[:-1]]
 
 
 def mean(values: Array, weight: Array | None = None) -> float:
@@ -121,6 +191,31 @@ def means(
     parts = [(np.nansum(value * own), np.sum(own[~np.isnan(value)])) for value, own in zip(values, ones, strict=True)]
     sums = total(np.array(parts, dtype=np.float64).reshape(len(values), 2))
     return [float(found / count) if count else float("nan") for found, count in sums]
+
+
+def part_values(
+    measures: Sequence[Measure],
+    queries: Queries,
+    scores: npt.ArrayLike,
+    empty: Empty = "skip",
+    threads: int | None = None,
+    labels: str | None = None,
+    ties: Ties = "stable",
+    convention: Convention | None = None,
+) -> list[Array]:
+    """``per_query_values`` of the parts of all measures, in a row."""
+    parts = [(one, own or labels) for measure in measures for one, own in measure.parts]
+    found: dict[str | None, Iterator[Array]] = {}
+    for source in dict.fromkeys(own for _, own in parts):
+        kinds = [one for one, own in parts if own == source]
+        found[source] = iter(per_query_values(kinds, queries, scores, empty, threads, source, ties, convention))
+    return [next(found[own]) for _, own in parts]
+
+
+def combined(measures: Sequence[Measure], values: Iterable[float]) -> list[float]:
+    """One number of each measure, from the means of all their parts."""
+    rest = iter(values)
+    return [measure.combined([next(rest) for _ in measure.parts]) for measure in measures]
 
 
 def letor_discount(rank: int) -> float:
@@ -153,7 +248,7 @@ def per_query_values(
     scores: npt.ArrayLike,
     empty: Empty = "skip",
     threads: int | None = None,
-    labels: Labels | None = None,
+    labels: str | None = None,
     ties: Ties = "stable",
     convention: Convention | None = None,
 ) -> list[Array]:
@@ -164,7 +259,7 @@ def per_query_values(
     if convention == "letor":
         by_letor = [_by_letor(kind) for kind in measures]
         values = per_query_values(by_letor, queries, scores, 0, threads, labels, ties)
-        short = [isinstance(kind, NDCG) and queries.sizes < (kind.k or 0) for kind in measures]
+        short = [isinstance(kind, NDCG) and queries.sizes < (kind.cutoff or 0) for kind in measures]
         return [np.where(cut, 0.0, value) for cut, value in zip(short, values, strict=True)]
     if isinstance(empty, bool) or empty not in ("skip", 0, 1):
         raise LambdaplugError(f"empty: expected 'skip', 0 or 1, got {empty!r}.")
@@ -173,55 +268,33 @@ def per_query_values(
         raise LambdaplugError(f"scores: expected one per row ({len(queries.labels)}), got {len(ranked)}.")
     threads = get_num_threads(threads)
     queries.begin()
-    order = queries.rank(ranked, threads)
-    prepared = _prepare(measures, queries, labels, threads)
+
+    def prepare(kind: Measure) -> Prepared:
+        return queries.memo((kind, labels, False), lambda: kind.prepared_for(queries, labels))
+
+    prepared = [prepare(kind) for kind in measures]
     values = [np.zeros(len(queries)) for _ in measures]
-    longest = int(queries.sizes.max(initial=0))
-    tied = {}
-    if ties != "stable":
-        for kind in measures:
-            if kind.tabled:
-                raise LambdaplugError(
-                    f"ties: {kind} has no gain by which equal scores could stand: expected ties='stable', got {ties!r}."
-                )
-            tied[kind] = expected_kernel(_expectation(kind)) if ties == "expected" else tied_value_kernel(kind.value)
-
-    def work(next_task: Callable[[], Task | None]) -> None:
-        gains = np.empty(longest)
-        ends = np.empty(longest, dtype=np.int64)
-        while (task := next_task()) is not None:
-            lists = queries.offsets, task.first, task.last, order
-            for kind, (gain, _, _, discount, k), out in zip(measures, prepared, values, strict=True):
-                if ties == "stable":
-                    kind.run(value_kernel(kind.value), gain, discount, k, lists, gains, out)
-                else:
-                    kind.run(tied[kind], gain, ranked, ties != "worst", discount, k, lists, (gains, ends), out)
-
-    run_tasks(work, queries.tasks(1, threads=threads), threads)
+    steps = [_measuring(kind, p, value, ties) for kind, p, value in zip(measures, prepared, values, strict=True)]
+    queries.run(steps, ranked, threads)
     for kind, p, value in zip(measures, prepared, values, strict=True):
         wrong = np.flatnonzero(~np.isfinite(value) & (p.norm != 0.0))
         if len(wrong):
-            raise LambdaplugError(f"{kind!r}: the value of query {wrong[0]} is {value[wrong[0]]}: it must be finite.")
+            raise LambdaplugError(f"{kind}: the value of query {wrong[0]} is {value[wrong[0]]}: it must be finite.")
     filler = np.nan if empty == "skip" else float(empty)
     return [np.where(p.norm == 0.0, filler, value * p.norm) for p, value in zip(prepared, values, strict=True)]
 
 
-def _prepare(measures: Sequence[Measure], queries: Queries, labels: Labels | None, threads: int) -> list[Prepared]:
-    """What each measure needs to know about the labels, several measures at a time; kept by the queries."""
-    made: dict[Measure, Prepared] = {}
-
-    def work(next_kind: Callable[[], Measure | None]) -> None:
-        while (kind := next_kind()) is not None:
-            made[kind] = kind.prepared_for(queries, labels)
-
-    run_tasks(work, [kind for kind in dict.fromkeys(measures) if (kind, labels, False) not in queries], threads)
-    return [
-        queries.memo(
-            (kind, labels, False),
-            lambda kind=kind: made.get(kind) or kind.prepared_for(queries, labels),  # type: ignore[misc]
+def _measuring(kind: Measure, prepared: Prepared, out: Array, ties: Ties) -> Leaf:
+    """The leaf that writes a measure's values, before their norms."""
+    gain, _, _, discount, k = prepared
+    if ties == "stable":
+        return kind.measuring(prepared, out)
+    if kind.tabled:
+        raise LambdaplugError(
+            f"ties: {kind} has no gain by which equal scores could stand: expected ties='stable', got {ties!r}."
         )
-        for kind in measures
-    ]
+    kernel = expected_kernel(_expectation(kind)) if ties == "expected" else tied_value_kernel(kind.value)
+    return Leaf(leaves.measured_ties, (kernel,), (gain, discount, k, ties != "worst", out), measure=kind)
 
 
 def check_ties(ties: object) -> None:
@@ -232,65 +305,68 @@ def check_ties(ties: object) -> None:
 class _Part(NamedTuple):
     kinds: tuple[Measure, ...]
     empty: Empty = "skip"
-    labels: Labels | None = None
+    labels: str | None = None
     ties: Ties = "stable"
     weighted: bool = False
+    name: str | None = None  # of the only measure, if the user has one for it
+
+    @property
+    def names(self) -> list[str]:
+        return [str(kind) for kind in self.kinds] if self.name is None else [self.name]
 
 
-class Metric:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Metric(Value):
     """Measures as an evaluation function; see :func:`metric`. Metrics add up to one that reports them all."""
 
-    def __init__(self, measures: Sequence[str | Measure], **rules: Any) -> None:
+    parts: tuple[_Part, ...]
+
+    @staticmethod
+    def of(measures: Sequence[str | Measure], **rules: Any) -> Metric:
         kinds = as_measures(measures)
         if not kinds:
             raise LambdaplugError("metric: name at least one measure, e.g. lp.metric('ndcg@10').")
-        self.parts: tuple[_Part, ...] = (_Part(kinds, **rules),)
-
-    def _of(self, parts: tuple[_Part, ...]) -> Metric:
-        other = copy.copy(self)
-        other.parts = parts
-        return other
+        return Metric((_Part(kinds, **rules),))
 
     def __add__(self, other: Metric) -> Metric:
-        both = self._of(self.parts + other.parts)
+        new = tuple(part for part in other.parts if part not in self.parts)
+        both = Metric(self.parts + new)
         if len(set(both.names)) < len(both.names):
             raise LambdaplugError(f"metric: {', '.join(both.names)} would be reported under the same name.")
         return both
 
     def __repr__(self) -> str:
-        said = []
-        for kinds, empty, labels, ties, weighted in self.parts:
-            words = [repr(str(kind)) for kind in kinds]
-            words += [f"empty={empty!r}"] if empty != "skip" else []
-            words += [f"labels={labels!r}"] if labels is not None else []
-            words += [f"ties={ties!r}"] if ties != "stable" else []
-            words += ["weight=True"] if weighted else []
+        usual, said = _Part(()), []
+        for part in self.parts:
+            words = [kind.written() for kind in part.kinds]
+            for field, value in part._asdict().items():
+                if field != "kinds" and value != getattr(usual, field):
+                    words.append(f"{'weight' if field == 'weighted' else field}={value!r}")
             said.append(f"metric({', '.join(words)})")
         return " + ".join(said)
 
     def without(self, names: Sequence[str]) -> Metric | None:
         """The same less the measures of these names; None if nothing is left."""
+        own = iter(self.names)
         left = [
-            part._replace(kinds=tuple(kind for kind in part.kinds if str(kind) not in names)) for part in self.parts
+            part._replace(kinds=tuple(kind for kind in part.kinds if next(own) not in names)) for part in self.parts
         ]
         kept = tuple(part for part in left if part.kinds)
-        return self._of(kept) if kept else None
+        return Metric(kept) if kept else None
 
     def weighted(self) -> Metric:
         """The same by the query weights of the data."""
-        return self._of(tuple(part._replace(weighted=True) for part in self.parts))
-
-    @property
-    def sources(self) -> tuple[Labels, ...]:
-        """Every label source besides the data set's own labels, and every column."""
-        found = [part.labels for part in self.parts if part.labels is not None]
-        return tuple(
-            dict.fromkeys([*found, *(one for part in self.parts for kind in part.kinds for one in kind.sources)])
-        )
+        return Metric(tuple(part._replace(weighted=True) for part in self.parts))
 
     @property
     def names(self) -> list[str]:
-        return [str(kind) for part in self.parts for kind in part.kinds]
+        """Under which the values are reported; of the same measure by several columns, with the column's name."""
+        plain = [name for part in self.parts for name in part.names]
+        labels = [part.labels for part in self.parts for _ in part.kinds]
+        return [
+            f"{name}(labels={column!r})" if column is not None and plain.count(name) > 1 else name
+            for name, column in zip(plain, labels, strict=True)
+        ]
 
     def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Any:
         """What a host calls: (scores, data set), or (labels, scores, weight, group) from ``lgb.LGBMRanker``."""
@@ -300,24 +376,32 @@ class Metric:
             queries = Queries(labels, group, query_weight=each, document_weight=weight if each is None else None)
             return self.report(queries, scores, None, with_direction=True)
         data_set = read(data)
+        if data_set.asked == "objective":
+            raise LambdaplugError(
+                f"{self!r} reports, and was given as an objective: say lp.objective({str(self.parts[0].kinds[0])!r})."
+            )
         reported = self.report(
             data_set.queries,
-            scores[:0] if data_set.stand_in else scores,
+            scores,
             data_set.threads,
             with_direction=data_set.directed,
             total=data_set.total,
         )
         if data_set.on_metric is not None:
-            data_set.on_metric(reported)
+            data_set.on_metric(self.names)
         return reported
 
     def per_query(self, queries: Queries, scores: Any, threads: int | None = None) -> list[Array]:
         """One array per measure, one value per query."""
         return [
             value
-            for kinds, empty, labels, ties, _ in self.parts
+            for kinds, empty, labels, ties, *_ in self.parts
             for value in per_query_values(kinds, queries, scores, empty, threads, labels, ties)
         ]
+
+    @property
+    def kinds(self) -> list[Measure]:
+        return [kind for part in self.parts for kind in part.kinds]
 
     def report(
         self,
@@ -329,25 +413,28 @@ class Metric:
         total: Callable[[Array], Array] | None = None,
     ) -> list[Any]:
         """(name, value) of each measure, for LightGBM with the word that higher is better."""
-        values = self.per_query(queries, scores, threads)
-        weighted = [part.weighted for part in self.parts for _ in part.kinds]
+        values = [
+            value
+            for kinds, empty, labels, ties, *_ in self.parts
+            for value in part_values(kinds, queries, scores, empty, threads, labels, ties)
+        ]
+        weighted = [part.weighted for part in self.parts for kind in part.kinds for _ in kind.parts]
         if any(weighted) and queries.document_weight is not None:
             raise LambdaplugError(
                 f"{self!r}: expected weights of queries, and these are of documents: they differ within a query."
             )
         weights = [queries.query_weight if one else None for one in weighted]
-        pairs = list(zip(self.names, means(values, weights, total), strict=True))
+        pairs = list(zip(self.names, combined(self.kinds, means(values, weights, total)), strict=True))
         return [(*pair, True) for pair in pairs] if with_direction else pairs
 
 
-@documented
 def metric(
-    *measures: str | Measure,
+    *measures: str | Measure | Sequence[str | Measure],
+    name: str | None = None,
     empty: Empty = "skip",
-    labels: npt.ArrayLike | None = None,
+    labels: str | None = None,
     ties: Ties = "stable",
     weight: bool = False,
-    columns: Mapping[str, npt.ArrayLike] | None = None,
 ) -> Metric:
     """Measures for ``feval=`` (LightGBM), ``custom_metric=`` (XGBoost) and ``eval_metric=`` (the rankers).
 
@@ -356,30 +443,31 @@ def metric(
     Parameters
     ----------
     *measures : str or Measure
-        What to report, one or several.
-    {empty}
-    labels : array-like, optional
-        Measure by another source than the evaluated data set's labels, such as clicks: one value per row of it.
-    {ties}
+        What to report, one or several, or a list of them.
+    name : str, optional
+        Report the only measure under this name. Default: its text.
+    empty : 'skip', 0 or 1
+        What a query counts where a measure is undefined (nothing relevant, no documents): left out, 0 as in trec_eval, or 1 as
+        in LightGBM and XGBoost.
+    labels : str, optional
+        Measure by a column (see :func:`attach`) of the evaluated data set in place of its labels, such as clicks.
+    ties : 'stable', 'worst', 'best' or 'expected'
+        How equal scores stand: in row order, the lowest gains first, the highest first, or the exact mean over all orders.
     weight : bool
         Weigh queries by the query weights of the data set that is evaluated (in LightGBM the weights of rows, equal within a
         query), where it has any. Default: the plain mean over queries.
-    columns : mapping, optional
-        By name one value per row of the evaluated data set, in place of the measures' own columns: ``{"price": prices}``.
 
     Returns
     -------
     Metric
-        A callable for both hosts. Metrics add up: ``lp.metric("ndcg@3") + lp.metric("cndcg@3", labels=clicks)``.
+        A callable for both hosts. Metrics add up: ``lp.metric("ndcg@3") + lp.metric("cndcg@3", labels="clicks")``.
 
     Notes
     -----
-    XGBoost guesses a metric's direction from its name, so lambdaplug tells its ``EarlyStopping`` where that was told no
-    ``maximize=``, also inside a callback of yours and where a function of yours reports the value under another name. Where
-    it cannot know whether higher is better (the value was changed), it warns. An ``EarlyStopping`` out of its reach (a
-    closure holds it, or the metric is called in another thread) is refused before it has judged a round, if it minimises one
-    of these metrics: pass it ``maximize=True``. What reaches ``EarlyStopping`` without ``lp.metric``, as from
-    ``lp.evaluate``, needs ``maximize=True`` too.
+    XGBoost guesses from a metric's name whether more is better: names that begin with auc, pre, map or ndcg are maximised,
+    others minimised. lambdaplug tells an ``EarlyStopping`` among the training's own callbacks to maximise its metrics. One
+    that a function of yours holds, or that watches a value which a function of yours reports, must be told
+    ``maximize=True``, or get the metric under such a name: ``lp.metric("mrr", name="pre-mrr")``.
 
     Examples
     --------
@@ -392,5 +480,11 @@ def metric(
             f"{shown(weight)}."
         )
     check_ties(ties)
-    kinds = with_columns(as_measures(measures), columns)
-    return Metric(kinds, empty=empty, labels=as_labels(labels), ties=ties, weighted=weight)
+    several: list[Any] = []
+    for one in measures:
+        several += one if isinstance(one, (list, tuple)) else [one]
+    kinds = as_measures(several)
+    if name is not None and len(kinds) != 1:
+        raise LambdaplugError(f"metric: name={name!r} is for one measure, got {len(kinds)}. Metrics add up: a + b.")
+    own = None if labels is None else column_name(labels, "labels", "clicks")
+    return Metric.of(kinds, empty=empty, labels=own, ties=ties, weighted=weight, name=name)

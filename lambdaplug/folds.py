@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from .callers import callers
 from .checking import integer
+from .columns import carry
 from .errors import LambdaplugError
 from .grouping import AS_IDS, group_sizes, look_like_ids
 
-__all__ = ["QueryFolds", "held_rows", "query_folds"]
+__all__ = ["QueryFolds", "query_folds"]
 
 Rows: TypeAlias = npt.NDArray[np.int64]
-
-
-# A slice does not say which rows it holds; that of a fold of ours is known here, as long as it lives.
-_held: weakref.WeakKeyDictionary[Any, tuple[Rows, int]] = weakref.WeakKeyDictionary()
-
-
-def held_rows(data: Any) -> tuple[Rows, int] | None:
-    """Which rows of the whole data set a fold's has, and how many there are; None if ``fpreproc`` has not seen it."""
-    return _held.get(data)
 
 
 class QueryFolds(list[tuple[Rows, Rows]]):
     """(train rows, test rows) of each fold; see :func:`query_folds`."""
 
-    def __init__(self, folds: list[tuple[Rows, Rows]], groups: list[tuple[Rows, Rows]]) -> None:
+    def __init__(self, folds: list[tuple[Rows, Rows]], groups: list[tuple[Rows, Rows]], sizes: Rows) -> None:
         super().__init__(folds)
+        self.sizes = sizes  # of the whole
         self.groups = groups  # the group sizes of each fold's train and test rows
+
+    def __eq__(self, other: object) -> bool:
+        def content(folds: QueryFolds) -> list[list[int]]:
+            return [rows.tolist() for fold in folds for rows in fold]
+
+        return isinstance(other, QueryFolds) and content(self) == content(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     @property
     def fpreproc(self) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
         """For ``xgb.cv(params, xgb.DMatrix(X, y), folds=folds, fpreproc=folds.fpreproc)``.
 
         XGBoost slices a DMatrix by given folds only if it has no queries. Give it one without, and this puts each
-        fold's queries back, fold by fold in the order xgb.cv makes them. It also notes which rows each fold holds, so that
-        ``labels=``, columns and pairs follow them.
+        fold's queries back, fold by fold in the order xgb.cv makes them. Each fold takes along its rows of the columns that
+        ``lp.attach`` gave the DMatrix.
         """
         remaining = iter(zip(self, self.groups, strict=True))
 
@@ -51,9 +53,11 @@ class QueryFolds(list[tuple[Rows, Rows]]):
                     "fpreproc: these are not the folds' data sets, in order. Pass the same query_folds as folds= and "
                     "fpreproc=folds.fpreproc, anew for every xgb.cv."
                 )
+            # xgb.cv does not pass on the DMatrix that it slices.
+            whole = next((frame.f_locals["dall"] for frame in callers() if "dall" in frame.f_locals), None)
             for data, rows, sizes in zip((train, test), fold, groups, strict=True):
                 data.set_group(sizes)
-                _held[data] = rows, sum(map(len, fold))
+                carry(whole, data, rows, self.sizes)
             return train, test, parameters
 
         return regroup
@@ -109,4 +113,4 @@ def query_folds(
     row_fold = np.repeat(fold_of, sizes)
     folds = [(np.flatnonzero(row_fold != fold), np.flatnonzero(row_fold == fold)) for fold in range(n)]
     groups = [(sizes[fold_of != fold], sizes[fold_of == fold]) for fold in range(n)]
-    return QueryFolds(folds, groups)
+    return QueryFolds(folds, groups, sizes)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .checking import shown
+from .checking import on_host, shown
 from .errors import LambdaplugError
 from .rows import sizes_of
 
@@ -26,7 +26,11 @@ def vector(values: npt.ArrayLike, name: str) -> Array:
     try:
         if isinstance(values, np.ma.MaskedArray):  # a masked value is none; what lies under the mask must not count
             values = np.ma.filled(values.astype(np.float64), np.nan)
-        array = np.asarray(values, dtype=np.float64)
+        values = on_host(values)
+        found = np.asarray(values)
+        if found.dtype.kind in "cmM":
+            raise TypeError(f"they are {found.dtype}")
+        array = np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise LambdaplugError(f"{name}: expected numbers, got {type(values).__name__} ({error}).") from None
     if array.ndim == 2 and (array.shape[1] == 1 or not array.size):  # a worker without rows may be given (0, 0)
@@ -91,7 +95,7 @@ def look_like_ids(values: Sizes) -> bool:
 
 def query_sizes(qid: Any, name: str = "qid", rows: int | None = None) -> Sizes:
     """The number of rows of each query, from an id per row (numbers or text), those of a query next to each other."""
-    values = np.asarray(qid)
+    values = np.asarray(on_host(qid))
     values = values.reshape(-1) if values.ndim == 2 and values.shape[1] == 1 else values
     if values.ndim != 1:
         raise LambdaplugError(f"{name}: expected one query id per row, got {shown(qid)}.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .kernels import FEW_LEVELS, rank_kernel, sort_kernel
+from .kernels import rank_kernel
 
 __all__ = [
     "MANY_ROWS",
@@ -41,10 +41,7 @@ def ideal_order(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64])
     if missing.any():
         values = np.where(missing, -np.finfo(np.float64).max, values)
     del missing  # millions of rows: nothing is kept longer than needed
-    order, longest = np.empty(len(values), np.int32), int(np.diff(offsets).max(initial=0))
-    rooms = np.empty(longest, np.int64), np.empty(FEW_LEVELS), np.empty(FEW_LEVELS, np.int64)
-    if len(values) > MANY_ROWS and sort_kernel()(values, offsets, order, *rooms):
-        return order, -1
+    longest = int(np.diff(offsets).max(initial=0))
     order, buffers = row_order(offsets), (np.empty((2, longest)), np.empty((2, longest), np.int32))
     return order, int(rank_kernel()(values, offsets, 0, len(offsets) - 1, order, *buffers))
 
@@ -64,7 +61,8 @@ def gain_levels(
         part = slice(int(offsets[first]), int(offsets[last]))
         found = _gain_levels(gain[part], grade[part], offsets[first : last + 1] - offsets[first])
         alike &= found[0]
-        begin[part], below[part], gains[part] = found[1:]
+        with np.errstate(over="ignore"):  # the error about the gradient says what is too large
+            begin[part], below[part], gains[part] = found[1:]
     return alike, begin, below, gains
 
 
@@ -103,22 +101,15 @@ def _gain_levels(
 
 def average_ranks(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """For each query the ranks of its values, 1 for the lowest, equal ones sharing their average; NaN has none."""
-    missing = np.isnan(values)
-    order, _ = ideal_order(values, offsets)
     sizes = np.diff(offsets)
-    rows = np.repeat(offsets[:-1], sizes) + order
-    falling = values[rows]
-    new = np.ones(len(rows), dtype=bool)
-    new[1:] = falling[1:] != falling[:-1]  # NaN, which comes last in its query, is not equal to itself
-    new[offsets[:-1][sizes > 0]] = True
-    starts = np.flatnonzero(new)
-    lengths = np.diff(np.append(starts, len(rows)))
-    query = np.repeat(np.arange(len(sizes)), sizes)[starts]
-    labelled = np.concatenate([[0], np.cumsum(~missing)])
-    known = labelled[offsets[1:]] - labelled[offsets[:-1]]
+    query = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((values, query))  # NaN last
+    rising, query = values[order], query[order]
+    starts = np.flatnonzero(np.append(True, (rising[1:] != rising[:-1]) | (query[1:] != query[:-1]))[: len(order)])
+    lengths = np.diff(np.append(starts, len(order)))
     ranks = np.empty(len(values))
-    ranks[rows] = np.repeat(known[query] - (starts - offsets[query]) - 0.5 * (lengths - 1), lengths)
-    ranks[missing] = np.nan
+    ranks[order] = np.repeat(starts - offsets[query[starts]] + 0.5 * (lengths + 1), lengths)
+    ranks[np.isnan(values)] = np.nan
     return ranks
 
 
@@ -178,25 +169,14 @@ def differing(
     within: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.bool_]:
     """Which queries have two different values, in rows of the same ``within`` if given; NaN is left aside in both."""
-    if within is None and len(values) and not np.isnan(values).any():
-        filled = offsets[1:] > offsets[:-1]
-        starts = offsets[:-1][filled]
-        changed = np.append(False, values[1:] != values[:-1])
-        changed[starts] = False
-        found = np.zeros(len(filled), dtype=bool)
-        found[filled] = np.logical_or.reduceat(changed, starts)
-        return found
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    keys = [query] if within is None else [query, within]
-    kept = ~np.isnan(values) if within is None else ~(np.isnan(values) | np.isnan(within))
-    rows = np.flatnonzero(kept)
+    rows = np.flatnonzero(~np.isnan(values) if within is None else ~np.isnan(values + within))
     if within is not None:
         rows = rows[np.lexsort((within[rows], query[rows]))]
-    values, keys = values[rows], [key[rows] for key in keys]
     # Neighbours with the same keys but other values; rows of the same keys are neighbours.
-    differ = values[1:] != values[:-1]
-    for key in keys:
-        differ &= key[1:] == key[:-1]
+    differ = values[rows[1:]] != values[rows[:-1]]
+    for key in [query] if within is None else [query, within]:
+        differ &= key[rows[1:]] == key[rows[:-1]]
     found = np.zeros(len(offsets) - 1, dtype=bool)
-    found[keys[0][1:][differ]] = True
+    found[query[rows[1:]][differ]] = True
     return found

@@ -5,18 +5,21 @@ These are values: they print, compare, hash and pickle.
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from .checking import not_negative, positive
 from .errors import LambdaplugError
 from .measures import Measure, as_measure
+from .values import Value, keep
 
 __all__ = [
     "Guard",
+    "Learned",
     "Moment",
     "Number",
     "OnPlateau",
+    "Watcher",
     "at",
     "cosine",
     "exponential",
@@ -58,12 +61,21 @@ def constant(number: Number) -> float:
     return number
 
 
+class Learned(NamedTuple):
+    """What a training has learned in a round, and what it knew before."""
+
+    iteration: int
+    before: Any
+    after: Any
+
+
 @dataclass(eq=False)
 class Moment:
     """One round of a training: asks each schedule for its number once, however often that is used."""
 
     iteration: int
     memory: Memory | None = None
+    look: bool = False  # no round: nothing is kept
     later: bool = False  # the training has had rounds before
     total: Callable[[Any], Any] | None = None  # adds arrays up over the workers that train together
     rate: Callable[[], float | None] = lambda: None  # the booster's learning rate; None if it is not known
@@ -78,6 +90,18 @@ class Moment:
         if id(number) not in self._numbers:
             self._numbers[id(number)] = at(number, self.iteration, self.memory)
         return self._numbers[id(number)]
+
+    def recall(self, key: Hashable) -> Any:
+        """What was learned before this round, however often it is asked for; None if nothing was."""
+        known: Learned | None = (self.memory or {}).get(key)
+        if known is None:
+            return None
+        return known.after if known.iteration < self.iteration else known.before
+
+    def keep(self, key: Hashable, value: Any) -> None:
+        """Have later rounds recall this."""
+        if self.memory is not None and not self.look:
+            self.memory[key] = Learned(self.iteration, self.recall(key), value)
 
 
 def check(number: object, name: str, example: str = "lp.linear(0.1, 0.01)") -> Number:
@@ -103,8 +127,8 @@ def is_clipped(number: Number) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class linear:  # noqa: N801 -- a schedule is called like a function and printed like the call
+@dataclass(frozen=True, repr=False)
+class linear(Value):
     """w_m = start + m * rate, clipped to [0, 1].
 
     Parameters
@@ -127,8 +151,8 @@ class linear:  # noqa: N801 -- a schedule is called like a function and printed 
         return clip(self.start + iteration * self.rate)
 
 
-@dataclass(frozen=True)
-class exponential:  # noqa: N801
+@dataclass(frozen=True, repr=False)
+class exponential(Value):
     """w_m = w_(m-1) + exp(-eta/m), w_0 = start, clipped to [0, 1]: slow for the first trees, then fast.
 
     Parameters
@@ -160,8 +184,8 @@ class exponential:  # noqa: N801
         return clip(weight)
 
 
-@dataclass(frozen=True)
-class cosine:  # noqa: N801
+@dataclass(frozen=True, repr=False)
+class cosine(Value):
     """w_m = end + (start - end) (1 + cos(pi m/rounds))/2 for m < rounds, and end from then on.
 
     Parameters
@@ -189,8 +213,8 @@ class cosine:  # noqa: N801
         return self.end + (self.start - self.end) * 0.5 * (1.0 + math.cos(math.pi * done))
 
 
-@dataclass(frozen=True)
-class step:  # noqa: N801
+@dataclass(frozen=True, repr=False)
+class step(Value):
     """Piecewise constant: ``step({0: 0.1, 50: 0.5})`` is 0.1 for the first 50 trees, then 0.5.
 
     Parameters
@@ -211,7 +235,7 @@ class step:  # noqa: N801
             raise LambdaplugError(
                 f"step: say the value from iteration 0 on, e.g. {{0: 0.1, 50: 0.5}}; got {self.values!r}."
             )
-        object.__setattr__(self, "values", dict(sorted(self.values.items())))
+        keep(self, values=dict(sorted(self.values.items())))
 
     def __hash__(self) -> int:
         return hash(tuple(self.values.items()))
@@ -220,8 +244,8 @@ class step:  # noqa: N801
         return [value for start, value in self.values.items() if start <= iteration][-1]
 
 
-@dataclass(frozen=True)
-class join:  # noqa: N801
+@dataclass(frozen=True, repr=False)
+class join(Value):
     """One schedule after another: ``join([a, b], [100])`` is a for 100 trees, then b, which starts at its own 0.
 
     Parameters
@@ -248,8 +272,7 @@ class join:  # noqa: N801
             )
         if any(isinstance(schedule, OnPlateau) for schedule in self.schedules):
             raise LambdaplugError("join: on_plateau has no iteration of its own to start at; use it alone.")
-        object.__setattr__(self, "schedules", tuple(check(schedule, "join") for schedule in self.schedules))
-        object.__setattr__(self, "boundaries", bounds)
+        keep(self, schedules=tuple(check(schedule, "join") for schedule in self.schedules), boundaries=bounds)
 
     def __call__(self, iteration: int) -> float:
         passed = [0, *(boundary for boundary in self.boundaries if boundary <= iteration)]
@@ -259,19 +282,66 @@ class join:  # noqa: N801
 # --- schedules that watch a validation metric; the callback shows it to them ---------------------------------------
 
 
-@dataclass(frozen=True)
-class OnPlateau:
-    """See :func:`on_plateau`."""
+class Watcher(Value):
+    """A schedule that watches a validation metric, and remembers in a training's memory what it has seen."""
 
-    metric: Measure
-    patience: int
-    start: float
-    end: float
-    step: float
-    min_delta: float
+    metric: str | Measure
 
-    def __call__(self, iteration: int) -> float:  # noqa: ARG002 -- outside a training nothing has been seen
-        return self.start
+    @property
+    def measure(self) -> Measure:
+        """What it watches."""
+        return as_measure(self.metric)
+
+
+@dataclass(frozen=True, repr=False)
+class OnPlateau(Watcher):
+    """A weight that moves from start towards end by step whenever a validation metric has stopped rising.
+
+    ``lp.callback(objective)`` shows it the metric each round. A continued training starts it anew. It is a weight of
+    ``lp.Mixture``, ``lp.Graded`` or ``lp.interpolate``.
+
+    Parameters
+    ----------
+    metric : str or Measure
+        The validation metric to watch; the training must evaluate it.
+    patience : int
+        After so many rounds without a rise the weight moves.
+    start, end : float
+        The first weight and the last.
+    step : float
+        What it moves by, towards ``end``.
+    min_delta : float
+        A rise is a metric above the best so far plus this.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> weight = lp.on_plateau("ndcg@10", patience=5)
+    >>> objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), weight=weight)
+    >>> objective.weights_at()  # before any round was seen
+    [1.0, 0.0]
+    """
+
+    metric: str | Measure
+    patience: int = 10
+    _: KW_ONLY
+    start: float = 0.0
+    end: float = 1.0
+    step: float = 0.1
+    min_delta: float = 0.0
+
+    called_as: ClassVar[str] = "on_plateau"
+
+    def __post_init__(self) -> None:
+        if self.patience < 1 or self.step == 0 or (self.end - self.start) * self.step < 0:
+            raise LambdaplugError(
+                f"on_plateau: expected a patience >= 1 and a step from start towards end, got patience={self.patience!r}, "
+                f"start={self.start!r}, end={self.end!r}, step={self.step!r}."
+            )
+        keep(self, metric=as_measure(self.metric))
+
+    def __call__(self, iteration: int) -> float:
+        return self.start  # outside a training nothing has been seen
 
     def value(self, memory: Memory | None) -> float:
         weight: float = (memory or {}).get(self, (self.start, None, 0))[0]
@@ -290,62 +360,47 @@ class OnPlateau:
             memory[self] = (moved, best, 0)
 
 
-def on_plateau(
-    metric: str | Measure,
-    patience: int = 10,
-    *,
-    start: float = 0.0,
-    end: float = 1.0,
-    step: float = 0.1,
-    min_delta: float = 0.0,
-) -> OnPlateau:
-    """A weight that moves from start towards end by step whenever a validation metric has stopped rising.
+@dataclass(frozen=True, repr=False)
+class Guard(Watcher):
+    """Keep a validation metric above a floor: improve the later parts of a Graded or Mixture without paying in the first.
 
-    ``lp.callback(objective)`` shows it the metric each round. A continued training starts it anew.
+    After a round below the floor the later parts' weights are multiplied by ``down``, after any other by ``up`` (never
+    beyond what they were given, never below ``least`` of it); what they lose goes to the first part. It is for ``guard=`` of
+    ``lp.Mixture``, ``lp.Graded``, ``lp.interpolate`` and ``lp.Pareto``, with ``lp.callback(objective)``.
 
     Parameters
     ----------
     metric : str or Measure
-        The validation metric to watch; the training must evaluate it.
-    patience : int
-        After so many rounds without a rise the weight moves.
-    start, end : float
-        The first weight and the last.
-    step : float
-        What it moves by, towards ``end``.
-    min_delta : float
-        A rise is a metric above the best so far plus this.
-
-    Returns
-    -------
-    OnPlateau
-        A schedule: a weight of ``lp.Mixture``, ``lp.Graded`` or ``lp.interpolate``.
+        The validation metric to keep up; the training must evaluate it.
+    floor : float
+        Its least value.
+    down, up : float
+        What the weights are multiplied by, below 1 and above 1.
+    least : float
+        The least share of the weights that stays.
 
     Examples
     --------
     >>> import lambdaplug as lp
-    >>> weight = lp.on_plateau("ndcg@10", patience=5)
-    >>> objective = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), weight=weight)
-    >>> objective.weights()  # before any round was seen
-    [1.0, 0.0]
+    >>> tiers = [lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels="clicks")]
+    >>> objective = lp.Graded(tiers, guard=lp.guard("ndcg@3", floor=0.6))
     """
-    if patience < 1 or step == 0 or (end - start) * step < 0:
-        raise LambdaplugError(
-            f"on_plateau: expected a patience >= 1 and a step from start towards end, got patience={patience!r}, "
-            f"start={start!r}, end={end!r}, step={step!r}."
-        )
-    return OnPlateau(as_measure(metric), patience, float(start), float(end), float(step), float(min_delta))
 
-
-@dataclass(frozen=True)
-class Guard:
-    """See :func:`guard`."""
-
-    metric: Measure
+    metric: str | Measure
     floor: float
-    down: float
-    up: float
-    least: float
+    _: KW_ONLY
+    down: float = 0.5
+    up: float = 1.1
+    least: float = 1e-3
+
+    called_as: ClassVar[str] = "guard"
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.down < 1.0 < self.up and 0.0 < self.least < 1.0):
+            raise LambdaplugError(
+                f"guard: expected 0 < down < 1 < up and 0 < least < 1, got {self.down!r}, {self.up!r} and {self.least!r}."
+            )
+        keep(self, metric=as_measure(self.metric), floor=float(self.floor))
 
     def value(self, memory: Memory | None) -> float:
         """What is left of the later parts' weight."""
@@ -363,37 +418,6 @@ class Guard:
         memory[self] = max(share * self.down, self.least) if value < self.floor else min(share * self.up, 1.0)
 
 
-def guard(metric: str | Measure, floor: float, *, down: float = 0.5, up: float = 1.1, least: float = 1e-3) -> Guard:
-    """Keep a validation metric above a floor: improve the later parts of a Graded or Mixture without paying in the first.
-
-    After a round below the floor the later parts' weights are multiplied by ``down``, after any other by ``up`` (never
-    beyond what they were given, never below ``least`` of it); what they lose goes to the first part.
-
-    Parameters
-    ----------
-    metric : str or Measure
-        The validation metric to keep up; the training must evaluate it.
-    floor : float
-        Its least value.
-    down, up : float
-        What the weights are multiplied by, below 1 and above 1.
-    least : float
-        The least share of the weights that stays.
-
-    Returns
-    -------
-    Guard
-        For ``guard=`` of ``lp.Mixture``, ``lp.Graded``, ``lp.interpolate`` and ``lp.Pareto``, with ``lp.callback(objective)``.
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
-    >>> clicks = [0.0, 1.0]
-    >>> tiers = [lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels=clicks)]
-    >>> objective = lp.Graded(tiers, guard=lp.guard("ndcg@3", floor=0.6))
-    """
-    if not (0.0 < down < 1.0 < up and 0.0 < least < 1.0):
-        raise LambdaplugError(
-            f"guard: expected 0 < down < 1 < up and 0 < least < 1, got {down!r}, {up!r} and {least!r}."
-        )
-    return Guard(as_measure(metric), float(floor), float(down), float(up), float(least))
+# As functions are called: each call makes one.
+on_plateau = OnPlateau
+guard = Guard

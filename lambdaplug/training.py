@@ -6,7 +6,6 @@ for the rest.
 
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -19,7 +18,6 @@ from .schedules import Memory, Moment
 __all__ = [
     "ROWS",
     "DataSet",
-    "Grown",
     "Rows",
     "Training",
     "read",
@@ -38,33 +36,26 @@ class Rows(NamedTuple):
     group: Any
 
 
-class Grown(NamedTuple):
-    """The last trees of a training, and what limits their size."""
-
-    leaves: list[int]  # of each tree
-    hessian: float  # the sum over a tree's rows, the mean of the trees
-    possible: int  # how many leaves the host's other limits allow
-    floor: float  # the least sum of hessians that a leaf may hold
-
-
 @dataclass
 class Training:
-    """What is known of one Booster's training, from round to round."""
+    """What one Booster's training has learned, and in which round: the only place for it. Nothing here holds the Booster."""
 
-    memory: Memory = field(default_factory=dict)  # what schedules have seen, and position biases learned
-    moment: Moment | None = None  # the last round
-    _counts: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
-
-    def round(self, objective: Hashable, trees: int) -> int:
-        """The iteration that begins, from the Booster's count of its trees.
-
-        LightGBM drops a tree without a split, and its count stands still: that round counts all the same, or a schedule
-        would never leave it. XGBoost keeps such trees.
-        """
-        last, dropped = self._counts.get(objective, (-1, 0))
-        dropped += trees == last
-        self._counts[objective] = trees, dropped
-        return trees + dropped
+    memory: Memory = field(default_factory=dict)  # what schedules have seen, and what objectives have learned
+    iteration: int | None = None  # of the last round
+    weights: dict[Hashable, list[float]] = field(default_factory=dict)  # of the sums, in the last round
+    values: dict[Hashable, list[float]] = field(default_factory=dict)  # of the parts' measures, then
+    dropped: int = 0  # rounds whose trees the host has dropped
+    last: Any = None  # what the host tells a dropped tree by
+    threads: int | None = None  # what the host was told to use
+    rows: tuple[Rows, Queries] | None = None  # those that came without a data set
+    looked: int = 0  # rounds that were watched
+    warned: bool = False
+    checked: bool = False  # its parameters have been looked through
+    named: bool = False  # the metrics' names have been compared with the host's own
+    total: Callable[[Array], Array] | None = (
+        None  # adds arrays up over the workers that train together, where we bring the sums
+    )
+    uneven: bool = False  # on some worker the weights differ within a query
 
 
 @dataclass(frozen=True)
@@ -75,34 +66,36 @@ class DataSet:
     host: str
     threads: int | None = None  # what the host was told to use
     team: Team | None = None  # the host's own threads, idle while it waits for us
-    booster: Any = None  # the Booster that is being trained, if one was found
-    training: Training | None = None  # what is known of its training
-    trees: int = 0  # that it has
-    hessian_floor: str = ""  # the host's parameter that can forbid every split
-    grown: Callable[[int], "Grown | None"] = lambda _: None  # the trees of so many last rounds; takes a millisecond
-    on_metric: Callable[[list[tuple[str, float]]], None] | None = None  # told what a metric reports
+    training: Training | None = None  # what is known of the training that this call belongs to, if a Booster was found
+    look: bool = True  # the Booster does not grow a tree by this call: it is no round, and nothing is learned
+    iteration: Callable[[Array], int] = lambda _: 0  # that begins, with these scores
+    floor_name: str = ""  # the host's parameter that can forbid every split
+    hessian_floor: Callable[[], float] = lambda: 0.0  # and its value; takes a millisecond
+    on_metric: Callable[[list[str]], None] | None = None  # told what a metric reports
     total: Callable[[Array], Array] | None = None  # adds arrays up over the workers that train together
     partial: bool = False  # one worker's share of the rows that are trained on
-    stand_in: bool = False  # a row that a host needed where a worker's share has none: not to be counted
     directed: bool = False  # the host wants to be told by a metric that higher is better
     rate: Callable[[], float | None] = lambda: None  # the learning rate; takes a millisecond
+    asked: str = ""  # "objective" or "metric": what the Booster itself called; empty where a function of the user's did
 
-    def moment(self, objective: Hashable) -> Moment:
-        """The round that begins for this objective."""
-        training, iteration = self.training, 0
-        if training is not None:
-            iteration = training.round(objective, self.trees)
-        else:
-            training, iteration = _counted(self.queries, objective)
-        training.moment = Moment(
-            iteration, training.memory, later=training.moment is not None, total=self.total, rate=self.rate
-        )
-        return training.moment
+    def moment(self, objective: Hashable, scores: Array) -> Moment:
+        """The round that begins for this objective, or that is only looked at."""
+        training, look, iteration = self.training, self.look, self.iteration(scores)
+        if training is None:
+            told: int | None = getattr(_told, "iterations", {}).get(objective)
+            if told is None:
+                _warn_of_no_booster(objective)
+                return Moment(0, total=self.total)
+            training, look, iteration = self.queries.memo(("training", objective), Training), False, told
+        later = not look and training.iteration not in (None, iteration)
+        moment = Moment(iteration, training.memory, look=look, later=later, total=self.total, rate=self.rate)
+        if not look:  # of the moment itself nothing is kept: its rate holds the Booster
+            training.iteration, training.weights, training.values = iteration, moment.weights, moment.values
+        return moment
 
 
 # --- calls for which no Booster can be found -----------------------------------------------------------------------
 
-_calls: "weakref.WeakKeyDictionary[Queries, dict[Hashable, tuple[Training, int]]]" = weakref.WeakKeyDictionary()
 _told = threading.local()
 
 
@@ -113,21 +106,14 @@ def tell(objective: Hashable, iteration: int) -> None:
     _told.iterations[objective] = int(iteration)
 
 
-def _counted(queries: Queries, objective: Hashable) -> tuple[Training, int]:
-    """Each call with the same data set is a round, unless the iteration was told."""
-    told: int | None = getattr(_told, "iterations", {}).get(objective)
-    known = _calls.setdefault(queries, {})
-    if objective not in known and told is None:
-        warnings.warn(
-            f"{objective!r} changes with the iteration, and the Booster that is training, which knows it, was not found "
-            "above this call: rounds are counted by the calls of this objective with this data set, from 0. If that is "
-            "wrong, as in a continued training, say the iteration before each call: lp.callback(objective).tick(i).",
-            LambdaplugWarning,
-            stacklevel=5,
-        )
-    training, calls = known.get(objective, (Training(), 0))
-    known[objective] = training, calls + 1
-    return training, calls if told is None else told
+def _warn_of_no_booster(objective: Hashable) -> None:
+    warnings.warn(
+        f"{objective!r} changes with the iteration, and the Booster that is training, which knows it, was not found above "
+        "this call: this is the gradient of iteration 0, and nothing is learned from it. Say the iteration before each call: "
+        "lp.callback(objective).tick(i).",
+        LambdaplugWarning,
+        stacklevel=5,
+    )
 
 
 # --- readers -------------------------------------------------------------------------------------------------------

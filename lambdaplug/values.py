@@ -1,68 +1,99 @@
-"""Values: objects that never change, equal and hashable by what they were made of."""
+"""Values: objects that never change, equal and hashable by what they were made of, and printed as the call that makes them.
 
-from typing import Any, NoReturn, TypeVar
+Every objective, measure, cost, construction and schedule is one: a frozen dataclass whose fields are its public parameters, in
+the order of its signature. ``eq``, ``hash``, ``pickle`` and ``dataclasses.replace`` are the dataclass'; ``repr`` is that of
+``Value``, so ``repr=False`` keeps the dataclass from writing another.
 
-from .documenting import documented
+>>> from collections.abc import Sequence
+>>> from dataclasses import KW_ONLY, dataclass, replace
+>>> from lambdaplug.checking import positive
+>>> @dataclass(frozen=True, repr=False)
+... class Spring(Value):
+...     terms: Sequence[float]
+...     _: KW_ONLY
+...     stiffness: float = 1.0
+...     step: str | None = None
+...
+...     def __post_init__(self):
+...         keep(self, terms=tuple(self.terms), stiffness=positive(self.stiffness, "stiffness"))
+...         if self.step not in (None, "newton", "gradient"):
+...             raise LambdaplugError(f"step: expected 'newton' or 'gradient', got {self.step!r}.")
+...
+...     @property
+...     def unit(self) -> bool:
+...         return self.step == "gradient"
+>>> spring = Spring([1, 2.5], stiffness=2.0)
+>>> spring
+Spring([1, 2.5], stiffness=2)
+>>> replace(spring, stiffness=1) == Spring([1, 2.5])
+True
 
-__all__ = ["Text", "Value", "called"]
+The pattern:
 
-V = TypeVar("V", bound="Value")
+- A field keeps one form, which ``__post_init__`` makes of all that is allowed: a tuple of a list, a measure of its text, Python's
+  numbers of NumPy's. It is run again by ``replace``, so what it keeps it must also take.
+- A field holds what was said. What follows from several fields (``unit``) is a property; a default that depends on another field
+  is ``None`` in the field, and a property says what it comes to.
+- A field that takes several forms is declared with all of them, as type checkers read the signature from it
+  (``measure: str | Measure``); a property with the one type (``as_measure(self.measure)``) serves the code inside.
+- ``repr`` writes the first fields by place if they have no default and are no numbers, all others by name, and only where they
+  differ from their default. A class that
+  is called by another name than its own says so in ``called_as`` (``"presets.lightgbm"``); one that is written differently as a
+  field of another value, as measures are, in ``written``.
+- Constants of a class are ``ClassVar``. No arrays, no compiled code, no state of a training.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+__all__ = ["Value", "keep", "literal"]
 
 
-class Text(str):
-    """Prints without quotes."""
+def keep(value: object, **fields: Any) -> None:
+    """Set fields of a frozen dataclass, in its ``__post_init__`` alone."""
+    for name, kept in fields.items():
+        object.__setattr__(value, name, kept)
 
-    __repr__ = str.__str__
 
+def literal(value: object) -> str:
+    """A field as text. A function has none that could be read back: it is shown in angle brackets.
 
-def called(name: str, *first: str, **options: tuple[Any, Any]) -> str:
-    """The call that makes an object, as text: ``first`` as it is written, then every option, (value, usual one), not as usual.
-
-    >>> called("RBP", "'x'", p=(0.5, 0.8), k=(None, None), gain=("linear", "exp2"))
-    "RBP('x', p=0.5, gain='linear')"
+    >>> literal((0.5, 2.0, "log", None)), literal(((0.5, "a"), (1e9, "b")))
+    ("[0.5, 2, 'log', None]", "[(0.5, 'a'), (1e+09, 'b')]")
     """
-    given = {option: value for option, (value, usual) in options.items() if value != usual}
-    said = [
-        f"{option}={value:g}" if isinstance(value, float) else f"{option}={value!r}" for option, value in given.items()
-    ]
-    return f"{name}({', '.join([*first, *said])})"
+    if isinstance(value, Value):
+        return value.written()
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value else repr(value)
+    if isinstance(value, (list, tuple)):
+        inside = [f"({', '.join(map(literal, one))})" if isinstance(one, tuple) else literal(one) for one in value]
+        return f"[{', '.join(inside)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{literal(key)}: {literal(one)}' for key, one in value.items())}}}"
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"<{value.__module__}.{value.__qualname__}>"
+    return repr(value)
 
 
 class Value:
-    """Base of such objects. A subclass sets its attributes, which are values themselves, by ``_set``."""
+    """Base of such objects; see the top of this file."""
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        documented(cls)
+    called_as: ClassVar[str] = ""  # the name it is called by, if not the class'
 
-    def _set(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
+    def __repr__(self) -> str:
+        words: list[str] = []
+        named = False
+        own: Any = self
+        for field in dataclasses.fields(own):
+            value = getattr(self, field.name)
+            if value != field.default:
+                required = field.default is dataclasses.MISSING and not field.kw_only
+                named = named or not required or isinstance(value, (int, float))
+                words.append(f"{field.name}={literal(value)}" if named else literal(value))
+        return f"{self.called_as or type(self).__name__}({', '.join(words)})"
 
-    def _with(self: V, **attributes: Any) -> V:
-        """The same with other attributes, which are not checked."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, **attributes)
-        return other
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(
-            f"{name}: {self!r} cannot be changed after it was made. Make another one with {name}={value!r}."
-        )
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"{name}: {self!r} cannot be changed after it was made.")
-
-    def _content(self) -> tuple[Any, ...]:
-        return tuple(sorted(self.__dict__.items(), key=lambda item: item[0]))
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and isinstance(other, Value) and self._content() == other._content()
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._content()))
-
-    def __copy__(self: V) -> V:
-        return self
-
-    def __deepcopy__(self: V, memo: object) -> V:
-        return self
+    def written(self) -> str:
+        """Its text as a field of another value."""
+        return repr(self)

@@ -1,3 +1,3 @@
 """The version, where packaging tools can read it without importing anything."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

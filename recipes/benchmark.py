@@ -23,12 +23,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from time import perf_counter, thread_time
 from typing import NamedTuple
+from unittest.mock import patch
 
 import lightgbm as lgb
 import numpy as np
@@ -41,6 +43,7 @@ from tqdm import tqdm
 import lambdaplug as lp
 from lambdaplug import plotting
 from lambdaplug.measures import registered
+from lambdaplug.queries import Queries
 
 plt = plotting.use()
 
@@ -53,7 +56,7 @@ CATBOOST = importlib.util.find_spec("catboost") is not None
 MEASURE_GOALS = {"err": 3, "bpref": 3, "mrr": 1, "wta": 1, "p": 1, "recall": 1, "hit": 1}  # all others: 2
 OBJECTIVE_GOALS = {  # None: no goal, the figure alone
     lp.Approx("ndcg"): 4,
-    lp.PLRank("ndcg", samples=8): 3,
+    lp.PLRank("ndcg", samples=8): None,
     lp.StochasticRank("ndcg"): None,
     lp.StochasticRank("ndcg@10"): None,
     lp.QueryRMSE(): 1,
@@ -165,7 +168,7 @@ def catboost(X, labels, group, scores=None):
     data = cat.Pool(X, labels, group_id=np.repeat(np.arange(len(group)), group), baseline=scores)
 
     class Stamps(list):
-        def after_iteration(self, info):  # noqa: ARG002
+        def after_iteration(self, info):
             self.append(CLOCK())
             return True
 
@@ -189,11 +192,12 @@ def catboost(X, labels, group, scores=None):
 HOSTS = {"LightGBM": lightgbm, "XGBoost": xgboost, "CatBoost": catboost}
 
 
-def calls(objective, X, labels, group, scores, threads=1):
+def calls(objective, X, labels, group, scores, threads=1, columns=None):
     """The objective alone, called as a host calls it. Scores move between the calls as by a tree of 31
     leaves: by a twentieth of their spread, as they do after some 20 rounds at the learning rate 0.1."""
     rng = np.random.default_rng(1)
     data = lgb.Dataset(X, labels, group=group, params={"num_threads": threads, "verbose": -1}).construct()
+    lp.attach(data, **(columns or {}))
     scores = scores.copy()
 
     def call():
@@ -319,6 +323,59 @@ def busy(size):
             process.kill()
             process.wait()
     return [ratio(f"NDCG, two threads / one, {len(burning)} of {CORES} cores busy", usual[2], usual[1], 1.2)]
+
+
+def rounds(size):
+    """What of a gradient is Python: its calls, its time with the GIL, the same beside a Python thread that computes"""
+    for name in ("ndcg", "map", "mrr"):
+        objective, (_, labels, group, scores) = lp.objective(name), one_feature(size["queries"], size["documents"])
+        queries, few = Queries(labels, group), Queries(np.tile([1.0, 0.0], 256), np.full(256, 2))
+
+        def gradient(rows, threads, objective=objective, scores=scores):
+            return lambda: seconds(lambda: objective.differentiate(rows, scores[: len(rows.labels)], threads=threads))
+
+        for threads in (1, 8, 32, 64):
+            yield Result(f"objective {name}, {threads} threads", "Python calls", counted(gradient(queries, threads)))
+        with patch("lambdaplug.queries.CHUNK_WORK", (1, 1)):  # as many tasks as threads want
+            fixed = race({threads: gradient(few, threads) for threads in (1, 8, 32, 64)}, 50, "next to no work")
+        for threads, taken in fixed.items():
+            yield Result(f"objective {name}, {threads} threads", "with the GIL, at most", 1e3 * taken, None, "ms")
+        whole = race({1: gradient(queries, 1), 2: gradient(queries, 2)}, size["repeats"], "rounds")
+        work = whole[1] * 20_000 / size["queries"] / 32
+        yield Result(f"objective {name}, 20,000 queries", "efficiency of 32 cores, model", work / (work + fixed[32]))
+        stop = threading.Event()
+        thread = threading.Thread(target=compute, args=(stop,), daemon=True)
+        thread.start()
+        beside = race({2: gradient(queries, 2)}, size["repeats"], "beside a computing thread")
+        stop.set()
+        thread.join()
+        yield ratio(f"objective {name}, two threads: beside a computing Python thread / idle", beside[2], whole[2], 3)
+
+
+def compute(stop):
+    """Python code that wants the GIL all the time."""
+    while not stop.is_set():
+        sum(range(100))
+
+
+def counted(action):
+    """How many calls of Python and C functions Python sees, in all threads."""
+    found = itertools.count()
+
+    def count(_frame, event, _argument):
+        if event in ("call", "c_call"):
+            next(found)
+
+    action()
+    action()
+    threading.setprofile(count)
+    sys.setprofile(count)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return next(found)
 
 
 def dcg_of_30(gains):
@@ -456,11 +513,11 @@ def measures(size):
         goals[str(measure)] = MEASURE_GOALS.get(name, 2)
         given = labels / 4 if name == "cndcg" else labels
         runs[str(measure)] = calls(lp.LambdaRank(measure), X, given, *others)
-    tenth = lp.Preferences(pairs_of(labels, others[0])[::10])  # of the pairs
+    tenth, columns = lp.Preferences("pairs"), {"pairs": pairs_of(labels, others[0])[::10]}
     named = {repr(objective): (objective, goal) for objective, goal in {**OBJECTIVE_GOALS, tenth: None}.items()}
     named["catboost_yetirank()"] = lp.presets.catboost_yetirank(), None
     for name, (objective, goal) in named.items():
-        goals[name], runs[name] = goal, calls(objective, X, labels, *others)
+        goals[name], runs[name] = goal, calls(objective, X, labels, *others, columns=columns)
     best = race(runs, 2 * size["repeats"], "measures")
     ndcg = best.pop("ndcg")
     return [ratio(f"{name} / ndcg", time, ndcg, goals[name]) for name, time in best.items()]
@@ -472,18 +529,20 @@ def goals(size):
     rng, rows = np.random.default_rng(1), len(labels)
     price, brand, marks = rng.lognormal(size=rows), rng.integers(6, size=rows), rng.integers(4, size=rows)
     topics = rng.integers(4, size=(rows, 4)) * (rng.random((rows, 4)) < 0.3)
+    own = {"price": price, "brand": brand, "marks": marks, "topics": topics}
     warnings.filterwarnings("ignore", "Pareto.*changes with the iteration", lp.LambdaplugWarning)  # as it should
     results = []
     for k, cut in ((None, "whole list"), (10, "k=10")):
-        ndcg, second = lp.LambdaRank(lp.NDCG(k=k)), lp.LambdaRank(lp.NDCG(k=k), labels=marks)
+        ndcg, second = lp.LambdaRank(lp.NDCG(k=k)), lp.LambdaRank(lp.NDCG(k=k), labels="marks")
+        own["cut"] = np.full(size["queries"], k or size["documents"])
         columns = {
-            "Revenue": (lp.Revenue(price=price, k=k), 3),
-            "Revenue, cascade": (lp.Revenue(price=price, k=k, cascade=True), 3),
-            "Exposure": (lp.Exposure(group=brand, k=k), 3),
-            "AlphaNDCG, one intent per document": (lp.AlphaNDCG(intents=brand, k=k), 3),
-            "ERRIA, one intent per document": (lp.ERRIA(intents=brand, k=k), 3),
-            "AlphaNDCG, four columns of intents": (lp.AlphaNDCG(intents=topics, k=k), None),  # O(intents) per pair
-            "NDCG, a cut-off per query": (lp.NDCG(k=np.full(size["queries"], k or size["documents"])), None),
+            "Revenue": (lp.Revenue(price="price", k=k), 3),
+            "Revenue, cascade": (lp.Revenue(price="price", k=k, cascade=True), 3),
+            "Exposure": (lp.Exposure(group="brand", k=k), 3),
+            "AlphaNDCG, one intent per document": (lp.AlphaNDCG(intents="brand", k=k), 3),
+            "ERRIA, one intent per document": (lp.ERRIA(intents="brand", k=k), 3),
+            "AlphaNDCG, four columns of intents": (lp.AlphaNDCG(intents="topics", k=k), None),  # O(intents) per pair
+            "NDCG, a cut-off per query": (lp.NDCG(k="cut"), None),
         }
         together = {
             "Pareto": lp.Pareto([ndcg, second]),
@@ -493,7 +552,9 @@ def goals(size):
         }
         runs = {"first": ndcg, "second": second, **together}
         runs |= {name: lp.LambdaRank(measure) for name, (measure, _) in columns.items()}
-        best = race({name: calls(one, X, labels, *others) for name, one in runs.items()}, 2 * size["repeats"], cut)
+        best = race(
+            {name: calls(one, X, labels, *others, columns=own) for name, one in runs.items()}, 2 * size["repeats"], cut
+        )
         results += [
             ratio(f"{name} / NDCG, {cut}", best[name], best["first"], goal) for name, (_, goal) in columns.items()
         ]
@@ -561,14 +622,15 @@ def tools(size):
     data = lp.data.cubic(queries, documents, features=20, noise=0.3)
     parameters = {"objective": lp.LambdaRank("ndcg"), "min_sum_hessian_in_leaf": 1e-12, "verbose": -1}
     model = lgb.train(parameters, lgb.Dataset(data.X, data.labels, group=data.group), trees)
-    report = lp.analysis.local_optimality(model, *data, "ndcg", directions, progress=False)
-    work = f"local_optimality, {len(data.labels):,} rows, {trees} trees, {directions} x {len(report.steps)} steps"
-    return [*results, Result(work, "", report.seconds, 60 if directions > 100 else None, "s")]
+    taken = seconds(lambda: lp.analysis.local_optimality(model, *data, "ndcg", directions, progress=False))
+    work = f"local_optimality, {len(data.labels):,} rows, {trees} trees, {directions} x 10 steps"
+    return [*results, Result(work, "", taken, 60 if directions > 100 else None, "s")]
 
 
 OPTIONAL = {"busy": busy}
 SECTIONS = {
-    section.__name__: section for section in (objective, training, growth, memory, start, measures, goals, tools)
+    section.__name__: section
+    for section in (objective, rounds, training, growth, memory, start, measures, goals, tools)
 }
 
 

@@ -57,19 +57,19 @@ def generated(options, eta):
     return train, test, log
 
 
-def fit_lightgbm(objective, X, labels, group, rounds):
+def fit_lightgbm(objective, X, labels, group, rounds, **columns):
     parameters = {"objective": objective, "verbose": -1, "num_leaves": 15, "learning_rate": 0.1, "metric": "None"}
-    return lgb.train(parameters, lgb.Dataset(X, labels, group=group), rounds)
+    return lgb.train(parameters, lp.attach(lgb.Dataset(X, labels, group=group), **columns), rounds)
 
 
-def fit_xgboost(objective, X, labels, group, rounds):
+def fit_xgboost(objective, X, labels, group, rounds, **columns):
     parameters = {"objective": "rank:ndcg", "learning_rate": 0.1, "max_leaves": 15, "max_depth": 0, "base_score": 0}
     parameters |= {"grow_policy": "lossguide", "min_child_weight": 1e-3, "lambda": 1e-3}
     if isinstance(objective, dict):  # parameters of the built-in one
         parameters, objective = parameters | objective, None
     data = xgb.QuantileDMatrix(X, labels)
     data.set_group(group)
-    return xgb.train(parameters, data, rounds, obj=objective)
+    return xgb.train(parameters, lp.attach(data, **columns), rounds, obj=objective)
 
 
 HOSTS = {"LightGBM": fit_lightgbm, "XGBoost": fit_xgboost}
@@ -79,12 +79,12 @@ def predicted(model, X):
     return model.predict(xgb.DMatrix(X) if isinstance(model, xgb.Booster) else X)
 
 
-def ways(inner, position, propensity):
+def ways(inner, propensity):
     return {
         "naive": inner,
-        "additive": lp.Unbiased(inner, position),
-        "pairwise": lp.Unbiased(inner, position, "pairwise"),
-        "propensities": lp.Unbiased(inner, position, propensities=propensity),
+        "additive": lp.Unbiased(inner, "position"),
+        "pairwise": lp.Unbiased(inner, "position", "pairwise"),
+        "propensities": lp.Unbiased(inner, "position", propensities=propensity),
     }
 
 
@@ -153,13 +153,13 @@ def simulated(options, bar, axes):
             tqdm.write(f"--- {host}, users look at rank r with the chance 1/r^{eta:g}: {log}")
             for of_clicks in options.measure:
                 fit, of_labels = HOSTS[host], MEASURES[of_clicks]
-                objectives = ways(lp.LambdaRank(of_clicks), log.position, log.propensity)
+                objectives = ways(lp.LambdaRank(of_clicks), log.propensity)
                 if of_clicks == "ndcg@10" and host == "XGBoost":
                     objectives["XGBoost's naive"] = pairs
                     objectives["XGBoost's own"] = {**pairs, "lambdarank_unbiased": True}
                 models = {}
                 for name, objective in objectives.items():
-                    models[name] = fit(objective, X, log.labels, log.group, options.rounds)
+                    models[name] = fit(objective, X, log.labels, log.group, options.rounds, **log.columns)
                     bar.update()
                 models["true labels"] = fit(
                     lp.LambdaRank(of_labels), train.X, train.labels, train.group, options.rounds
@@ -205,10 +205,10 @@ def real(path, options, bar):
     for host in options.host:
         fit = HOSTS[host]
         inner = lp.LambdaRank("ndcg@10")
-        objectives = {name: way for name, way in ways(inner, position, [1.0]).items() if name != "propensities"}
+        objectives = {name: way for name, way in ways(inner, [1.0]).items() if name != "propensities"}
         models = {}
         for name, objective in objectives.items():
-            models[name] = fit(objective, file["X"][row], clicked, group, options.rounds)
+            models[name] = fit(objective, file["X"][row], clicked, group, options.rounds, position=position)
             bar.update()
         models["human marks"] = fit(inner, train.X, train.labels, train.group, options.rounds)
         bar.update()

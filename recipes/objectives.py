@@ -45,13 +45,14 @@ OBJECTIVES = {
 }
 BY_DATA = {  # of the training part
     "Calibrated": lambda data: lp.Calibrated(max_label=data.labels.max()),
-    "Preferences": lambda data: lp.Preferences(pairs_of(data.labels, data.group)),
+    "Preferences": lambda _: lp.Preferences("pairs"),
 }
 
 
 def milliseconds(objective, data):
     """Of one gradient at scores that spread as after some rounds."""
     rows = lgb.Dataset(data.X[:, :1], data.labels, group=data.group, params={"verbose": -1}).construct()
+    lp.attach(rows, pairs=pairs_of(data.labels, data.group))
     random, times = np.random.default_rng(0), []
     scores = random.normal(size=len(data.labels))
     with warnings.catch_warnings():
@@ -94,11 +95,12 @@ def main():
     rounds = 8 if options.quick else options.rounds
     lp.set_num_threads(1)
 
+    pairs = pairs_of(train.labels, train.group)
     rows, every = {}, OBJECTIVES | {name: make(train) for name, make in BY_DATA.items()}
     for name, objective in tqdm(every.items(), desc="objectives", disable=None):
         rows[name] = {}
         for host, fit in TRAIN.items():
-            scores = fit(objective, train, valid, MEASURE, rounds)(test.X)
+            scores = fit(objective, train, valid, MEASURE, rounds, pairs=pairs)(test.X)
             values = lp.evaluate(MEASURE, test.labels, scores, test.group, per_query=True)[str(MEASURE)]
             rows[name][host] = np.nanmean(values)
             rows[name][f"{host}, error"] = np.nanstd(values) / np.sqrt(np.sum(~np.isnan(values)))

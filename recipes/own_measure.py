@@ -95,43 +95,48 @@ def loaded(path):
     return common.load(path), [file["price"][file["split"] == number] for number in range(3)]
 
 
-def train(objective, metric, part, valid, rounds):
-    data = lgb.Dataset(part.X, part.labels, group=part.group)
+def priced(part, price, **options):
+    """LightGBM's data, with prices and what a row is worth."""
+    data = lgb.Dataset(part.X, part.labels, group=part.group, **options)
+    return lp.attach(data, price=price, worth=part.labels * price)
+
+
+def train(objective, metric, data, valid, rounds):
     parameters = {"objective": objective, "learning_rate": 0.1, "metric": "None", "min_sum_hessian_in_leaf": 1e-12}
     return lgb.train(
         {**parameters, "verbose": -1},
         data,
         rounds,
-        valid_sets=[lgb.Dataset(valid.X, valid.labels, group=valid.group, reference=data)],
+        valid_sets=[valid.set_reference(data)],
         feval=metric,
         callbacks=[lgb.early_stopping(30, verbose=False)],
     )
 
 
-def contest(measure, part, price, valid, valid_price):
+def contest(measure):
     """By name: an objective, and the metric on validation data that stops it."""
-    worth, valid_worth = part.labels * price, valid.labels * valid_price
-    earning = lp.metric(measure, columns={"price": valid_price})
+    earning = lp.metric(measure)
     # The same without the budget, as a built-in measure: it goes on where the budget is reached.
-    endless = lp.Revenue(price=price, click=float, k=5, discount=ATTENTION)
+    endless = lp.Revenue(price="price", click=float, k=5, discount=ATTENTION)
     both = lp.LambdaRank(measure, noise=1.0), lp.LambdaRank(endless, noise=1.0)
     return {
-        "NDCG": (lp.LambdaRank(NDCG, labels=worth), lp.metric(NDCG, labels=valid_worth)),
-        "NDCG@5": (lp.LambdaRank(NDCG_5, labels=worth), lp.metric(NDCG_5, labels=valid_worth)),
+        "NDCG": (lp.LambdaRank(NDCG, labels="worth"), lp.metric(NDCG, labels="worth")),
+        "NDCG@5": (lp.LambdaRank(NDCG_5, labels="worth"), lp.metric(NDCG_5, labels="worth")),
         "revenue": (lp.LambdaRank(measure), earning),
         "revenue, noise=1": (both[0], earning),
         "revenue, noise=1, and without a budget": (lp.Mixture([(0.5, one) for one in both]), earning),
     }
 
 
-def milliseconds(measures, part, rounds=6):
+def milliseconds(measures, part, rounds=6, price=None):
     """One gradient for each as a host asks for it, on one thread: the least of several, taken in turn."""
     random = np.random.default_rng(0)
     scores = random.normal(size=len(part.labels))
     objectives, times = [lp.LambdaRank(measure) for measure in measures], []
     options = {"num_threads": 1, "verbose": -1}
     # Each its own data set, which remembers the last ranking.
-    sets = [lgb.Dataset(part.X, part.labels, group=part.group, params=options).construct() for _ in measures]
+    price = np.ones(len(part.labels)) if price is None else price
+    sets = [priced(part, price, params=options).construct() for _ in measures]
     for _ in range(rounds):  # the first one compiles
         times.append([])
         scores += random.normal(0, 0.05, size=31)[random.integers(31, size=len(scores))]  # as a tree moves them
@@ -180,13 +185,11 @@ def main():
         loaded(options.data) if options.data else generated(160 if options.quick else options.queries)
     )
 
-    measure = lp.custom("revenue@5", revenue, delta=revenue_delta, prepare=earned, k=5, columns={"price": price})
-    print(lp.verify(measure, labels=[0.0, 0.01, 0.05, 0.2, 0.6]))
+    measure = lp.custom("sales@5", revenue, delta=revenue_delta, prepare=earned, k=5, columns="price")
+    print(lp.verify(measure, labels=[0.0, 0.01, 0.05, 0.2, 0.6], columns={"price": price}))
     found, curves, worth = {}, {}, test.labels * test_price
-    for name, (objective, metric) in tqdm(
-        contest(measure, part, price, valid, valid_price).items(), desc="training", disable=None
-    ):
-        model = train(objective, metric, part, valid, rounds)
+    for name, (objective, metric) in tqdm(contest(measure).items(), desc="training", disable=None):
+        model = train(objective, metric, priced(part, price), priced(valid, valid_price), rounds)
 
         def money(scores, **how):
             own = {"price": test_price}
@@ -216,8 +219,8 @@ def main():
             words = "earns more" if gain.mean() > 0 else "earns less"
             sure = "" if stats.ttest_1samp(gain, 0.0).pvalue < 0.05 else ", but not significantly"
             print(f"Trained for {name} it {words}{sure}: {gain.mean():+.2f} per query.")
-    swapped = lp.custom("revenue@5-swapped", revenue, columns={"price": price})
-    timed = milliseconds([measure, swapped, NDCG_5], part)
+    swapped = lp.custom("sales@5-swapped", revenue, columns="price")
+    timed = milliseconds([measure, swapped, NDCG_5], part, price=price)
     print("One gradient: {:.1f} ms by its delta, {:.1f} ms by swaps; NDCG@5 {:.1f} ms.".format(*timed))
     compare_with_the_built_in(*((40, ["ndcg@5"]) if options.quick else (2000, ["ndcg", "ndcg@5"])))
 

@@ -135,7 +135,7 @@ def train_xgboost(folder, train, valid, options):
     journal = Journal(folder / "journal.jsonl", done, options)
 
     class AfterRound(xgb.callback.TrainingCallback):
-        def after_iteration(self, model, epoch, evals_log):  # noqa: ARG002
+        def after_iteration(self, model, epoch, evals_log):
             rounds = model.num_boosted_rounds()
             stop = journal.add(rounds - 1, evals_log["valid"][METRIC][-1])
             if rounds % options.every == 0:

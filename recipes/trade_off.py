@@ -13,11 +13,10 @@ the corner below both ends; its intervals are from draws of validation queries, 
 model with most of the second goal that keeps 97 % of the first is measured on test data.
 
 In the generated shop the linear sweep's front is the largest, and the other three are smaller by more than chance; between
-marks and clicks no difference of hypervolumes is significant (recipes/results.md). Sweep first.
+marks and clicks no difference of hypervolumes is significant (recipes/results/trade_off.md). Sweep first.
 """
 
 import dataclasses
-import tempfile
 
 import common
 import numpy as np
@@ -34,18 +33,24 @@ CHANCE = [0.01, 0.05, 0.15, 0.35, 0.6]  # that a product with this label is boug
 
 @dataclasses.dataclass
 class Goal:
-    """A measure with the training part's columns, and for each of the parts what it needs beside the part's labels."""
+    """A measure, and the column of its labels if they are not the data set's."""
 
     name: str
     measure: lp.measures.Measure
-    own: list[dict] = dataclasses.field(default_factory=lambda: [{}, {}, {}])
+    labels: str | None = None
 
-    def metric(self, number):
-        return lp.metric(self.measure, **self.own[number])
+    @property
+    def metric(self):
+        return lp.metric(self.measure, labels=self.labels)
+
+    def rows(self, part, columns):
+        """Labels, group and columns, as lp.evaluate takes them."""
+        labels = part.labels if self.labels is None else columns[self.labels]
+        return {"labels": labels, "group": part.group, "columns": columns}
 
 
 def shop(queries):
-    """(parts, goals, further goals to report): relevant products have lower prices, and one supplier higher margins."""
+    """(parts, their columns, goals, further goals to report): relevant products have lower prices, and one supplier higher margins."""
     data = lp.data.cubic(queries, documents=30, features=20, noise=0.3)
     rng, X = np.random.default_rng(0), data.X
     supplier = np.searchsorted([-0.7, 0.0, 0.7], X[:, 3] + 0.5 * rng.normal(size=len(X))).astype(float)
@@ -55,26 +60,21 @@ def shop(queries):
     ends = np.cumsum([len(part.labels) for part in parts])[:-1]
     margins, suppliers = np.split(margin, ends), np.split(supplier, ends)
     # In shares of what the best order of the training products would earn.
-    worth, best = np.array(CHANCE)[parts[0].labels.astype(int)] * margins[0], lp.Revenue(margins[0], CHANCE, k=10)
-    unit = lp.evaluate(best, parts[0].labels, worth, parts[0].group)[str(best)]
-    revenue = lp.Revenue(margins[0] / unit, CHANCE, k=10)
-    goals = [
-        Goal("NDCG@10", lp.NDCG(k=10)),
-        Goal("revenue@10", revenue, [{"columns": {"price": one / unit}} for one in margins]),
-    ]
-    exposure = lp.Exposure(suppliers[0], k=10)
-    return parts, goals, [Goal("exposure@10", exposure, [{"columns": {"group": one}} for one in suppliers])]
+    worth, revenue = np.array(CHANCE)[parts[0].labels.astype(int)] * margins[0], lp.Revenue("margin", CHANCE, k=10)
+    train = {"labels": parts[0].labels, "group": parts[0].group, "columns": {"margin": margins[0]}}
+    unit = lp.evaluate(revenue, scores=worth, **train)[str(revenue)]
+    columns = [{"margin": one / unit, "supplier": two} for one, two in zip(margins, suppliers, strict=True)]
+    goals = [Goal("NDCG@10", lp.NDCG(k=10)), Goal("revenue@10", revenue)]
+    return parts, columns, goals, [Goal("exposure@10", lp.Exposure("supplier", k=10))]
 
 
 def marks_and_clicks(path):
     file = np.load(path)
     rows = [file["shown"] & (file["split"] == number) for number in range(3)]
     clicks = lp.NDCG(k=5, gain="linear")
-    goals = [
-        Goal("NDCG@5 of marks", lp.NDCG(k=5)),
-        Goal("NDCG@5 of clicks", clicks, [{"labels": file["y_click"][own].astype(float)} for own in rows]),
-    ]
-    return [common.rows_of(file, own) for own in rows], goals, []
+    goals = [Goal("NDCG@5 of marks", lp.NDCG(k=5)), Goal("NDCG@5 of clicks", clicks, "clicks")]
+    columns = [{"clicks": file["y_click"][own].astype(float)} for own in rows]
+    return [common.rows_of(file, own) for own in rows], columns, goals, []
 
 
 def ways(parts, alone):
@@ -89,21 +89,21 @@ def ways(parts, alone):
     }
 
 
-def trained(train, valid, goals, shares, rounds, jobs):
+def trained(train, valid, columns, goals, shares, rounds):
     """By name: the front of each way."""
-    parts = [lp.LambdaRank(goal.measure, labels=goal.own[0].get("labels")) for goal in goals]
-    params = {"min_sum_hessian_in_leaf": 1e-9, "learning_rate": 0.1, "num_threads": 1}
-    with tempfile.TemporaryDirectory() as folder:  # so that the ends are trained once
-        how = {"params": params, "rounds": rounds, "folder": folder, "jobs": jobs}
-        alone = lp.front(parts.__getitem__, [0, 1], train, train, [goal.metric(0) for goal in goals], **how)
+    parts = [lp.LambdaRank(goal.measure, labels=goal.labels) for goal in goals]
+    params = {"min_sum_hessian_in_leaf": 1e-9, "learning_rate": 0.1}
+    how = {"params": params, "rounds": rounds, "columns": columns[0]}
+    metrics = [goal.metric for goal in goals]
+    alone = lp.front(parts.__getitem__, [0, 1], train, train, metrics, valid_columns=columns[0], **how)
 
-        def ends_or(make):
-            return lambda share: parts[int(share)] if share in (0, 1) else make(share)
+    def ends_or(make):
+        return lambda share: parts[int(share)] if share in (0, 1) else make(share)
 
-        return {
-            name: lp.front(ends_or(make), shares, train, valid, [goal.metric(1) for goal in goals], **how)
-            for name, make in ways(parts, alone.values).items()
-        }
+    return {
+        name: lp.front(ends_or(make), shares, train, valid, metrics, valid_columns=columns[1], **how)
+        for name, make in ways(parts, alone.values).items()
+    }
 
 
 def between_ends(front):
@@ -133,7 +133,7 @@ def volumes(fronts, draws=500):
     return pd.DataFrame(table, index=list(fronts))
 
 
-def points(front, goals, further, valid):
+def points(front, goals, further, valid, columns):
     """The front from the first goal's end to the second's, and what a further point of the second costs in the first."""
     order = np.unique(front.values[:, 1], return_index=True)[1]  # equal models once
     order = order[~front.dominated[order]]
@@ -146,12 +146,12 @@ def points(front, goals, further, valid):
     }
     for goal in further:
         scores = [front.boosters[k].predict(valid.X) for k in order]
-        reached = [lp.evaluate(goal.measure, valid.labels, one, valid.group, **goal.own[1]) for one in scores]
+        reached = [lp.evaluate(goal.measure, scores=one, **goal.rows(valid, columns)) for one in scores]
         table[goal.name] = [100 * one[str(goal.measure)] for one in reached]
     return pd.DataFrame({**table, "a point costs": ["", *(f"{-a / b:.2f}" for a, b in steps)]})
 
 
-def on_test(fronts, goals, test):
+def on_test(fronts, goals, test, columns):
     """What the chosen models reach on test data."""
     first, second = (str(goal.measure) for goal in goals)
     floor = KEPT * next(iter(fronts.values())).values[0, 0]
@@ -159,8 +159,8 @@ def on_test(fronts, goals, test):
     sweep = scores.pop("linear sweep")
     print(f"--- most {goals[1].name} with {goals[0].name} >= {100 * floor:.2f} on validation data; on test data:")
     for goal in goals:
-        own = {"labels": test.labels, **goal.own[2]}
-        found = lp.compare(goal.measure, own.pop("labels"), sweep, scores, test.group, names=["linear sweep"], **own)
+        rows = goal.rows(test, columns)
+        found = lp.compare(goal.measure, scores_a=sweep, scores_b=scores, names=["linear sweep"], **rows)
         print(f"{goal.name}: {found}")
 
 
@@ -176,14 +176,17 @@ def main():
     if real and not options.quick:
         sets["techno2020_clicks, shown documents"] = marks_and_clicks(real)
     figure, axes = plt.subplots(len(sets), 1, figsize=(8, 5 * len(sets)), squeeze=False)
-    for (title, ((train, valid, test), goals, further)), axis in zip(sets.items(), axes[:, 0], strict=True):
-        fronts = trained(train, valid, goals, shares, rounds, jobs=1 if options.quick else 2)
+    for (title, ((train, valid, test), columns, goals, further)), axis in zip(sets.items(), axes[:, 0], strict=True):
+        fronts = trained(train, valid, columns, goals, shares, rounds)
         print(f"\n=== {title}: {' / '.join(str(len(part.group)) for part in (train, valid, test))} queries, in points")
         for name, front in fronts.items():
-            print(f"--- {name}\n{points(front, goals, further, valid).round(2).to_string(index=False)}", flush=True)
+            print(
+                f"--- {name}\n{points(front, goals, further, valid, columns[1]).round(2).to_string(index=False)}",
+                flush=True,
+            )
             front.plot(axis, label=name)
         print(f"--- hypervolume between the ends\n{volumes(fronts).to_string()}")
-        on_test(fronts, goals, test)
+        on_test(fronts, goals, test, columns[2])
         axis.set(xlabel=goals[0].name, ylabel=goals[1].name)
         axis.set_title(f"{title} (95 % intervals; star: the knee)")
     figure.savefig(options.plot, dpi=120)

@@ -81,10 +81,10 @@ def bpref(labels, relevant=1):
     labels = judged(labels)
     is_relevant = [label >= relevant for label in labels]
     total, others = sum(is_relevant), len(labels) - sum(is_relevant)
-    if not total or not others:
+    if not total:
         return None
     terms = [
-        1 - min(sum(not x for x in is_relevant[:i]), total) / min(total, others)
+        1 - min(sum(not x for x in is_relevant[:i]), total) / max(min(total, others), 1)
         for i, found in enumerate(is_relevant)
         if found
     ]
@@ -112,10 +112,10 @@ VALUES = {
     "ndcg": ndcg,
     "ndcg@3": lambda x: ndcg(x, 3),
     "ndcg@4(gain='linear')": lambda x: ndcg(x, 4, gain=float),
-    "ndcg(gain=(0.0,1.0,3.0,5.0,6.0))": lambda x: ndcg(x, gain=lambda label: [0, 1, 3, 5, 6][int(label)]),
-    "ndcg(gain=(0.0,1.0,3.0,0.0,2.0))": lambda x: ndcg(x, gain=lambda label: [0, 1, 3, 0, 2][int(label)]),
-    "ndcg@2(gain=(2.0,1.0,0.0,0.0,3.0))": lambda x: ndcg(x, 2, gain=lambda label: [2, 1, 0, 0, 3][int(label)]),
-    "ndcg(discount=(1.0,0.5,0.5,0.1))": lambda x: ndcg(x, discounts=[1, 0.5, 0.5, 0.1]),
+    "ndcg(gain=[0,1,3,5,6])": lambda x: ndcg(x, gain=lambda label: [0, 1, 3, 5, 6][int(label)]),
+    "ndcg(gain=[0,1,3,0,2])": lambda x: ndcg(x, gain=lambda label: [0, 1, 3, 0, 2][int(label)]),
+    "ndcg@2(gain=[2,1,0,0,3])": lambda x: ndcg(x, 2, gain=lambda label: [2, 1, 0, 0, 3][int(label)]),
+    "ndcg(discount=[1,0.5,0.5,0.1])": lambda x: ndcg(x, discounts=[1, 0.5, 0.5, 0.1]),
     "meanndcg": mean_ndcg,
     "meanndcg@3": lambda x: mean_ndcg(x, 3),
     "dcg@5": lambda x: dcg(gains_of(x), log_discounts(len(x), 5)),
@@ -149,7 +149,7 @@ def scaled(name, labels):
 def grades_of(name, labels):
     """Which of two documents belongs above: the one of the higher grade; NaN: it is in no pair."""
     threshold = re.search(r"relevant=(\d+)", name)
-    table = re.search(r"gain=\(([^)]*)\)", name)
+    table = re.search(r"gain=\[([^]]*)\]", name)
     if re.match(r"(map|mrr|p|recall|wta|bpref|hit)\b", name):
         least = int(threshold[1]) if threshold else 1
         return [math.nan if math.isnan(label) else float(label >= least) for label in labels]

@@ -1,8 +1,6 @@
 """Approx: the surrogate against its formula in plain Python, its gradient against central differences, its bounds."""
 
-import copy
 import math
-import pickle
 
 import lightgbm as lgb
 import numpy as np
@@ -96,9 +94,9 @@ def test_values_and_gradients_are_those_of_the_formula(name, queries, steepness)
     alpha, beta = steepness
     scores, labels, group = unpack(queries, alpha)
     objective = lp.Approx(name, alpha=alpha, beta=beta)
-    found = objective.value(labels=labels, scores=scores, group=group, per_query=True)
+    found = objective.value(labels, scores, group, per_query=True)
     exact = objective.differentiate(Queries(labels, group), scores, dtype=np.float64)[0]
-    gradient, hessian = objective.gradients(labels=labels, scores=scores, group=group)
+    gradient, hessian = objective.gradients(labels, scores, group)
     np.testing.assert_allclose(gradient, exact, rtol=1e-6, atol=1e-30)
     assert (hessian > 0).all()
     step = 1e-5 / alpha / max(1.0, beta / 10)
@@ -124,52 +122,37 @@ def test_the_positions_of_the_papers_example():
     expected = [2.00118, 4.00000, 1.00000, 5.00000, 2.99882]
     for document, position in enumerate(expected):
         labels = np.arange(5) == document
-        value = lp.Approx("dcg", alpha=100).value(labels=labels, scores=scores, group=[5])  # 1/log2(1 + position)
+        value = lp.Approx("dcg", alpha=100).value(labels, scores, [5])  # 1/log2(1 + position)
         assert 2 ** (1 / value) - 1 == pytest.approx(position, abs=6e-6)
     assert expected == pytest.approx(positions(scores, 100), abs=6e-6)
 
 
 def test_the_papers_bounds_hold():
     rng = np.random.default_rng(0)
-    checked = 0
-    for _ in range(300):
+    for alpha in (10, 30, 100, 300) * 50:
         n = int(rng.integers(2, 30))
         scores = rng.permutation(np.cumsum(rng.uniform(0.02, 0.2, n)))
-        labels = rng.integers(0, 3, n)
-        alpha, beta = float(rng.choice([10, 30, 100, 300])), float(rng.choice([1, 10, 100]))
-        gap = np.diff(np.sort(scores)).min()
-        error = (n - 1) / (math.exp(gap * alpha) + 1)
-        rounding = 1e-12
-        one = rng.integers(n)
+        one, labels = rng.integers(n), np.append(1, rng.integers(0, 3, n - 1))
+        error = (n - 1) / (math.exp(np.diff(np.sort(scores)).min() * alpha) + 1)
         value = lp.Approx("dcg", alpha=alpha).value(np.arange(n) == one, scores, [n])
         assert abs(2 ** (1 / value) - 1 - (scores >= scores[one]).sum()) <= error + 1e-10  # Theorem 3
-        if not labels.any():
-            continue
-        truth = lp.evaluate(["ndcg", "map"], labels, scores, [n])
-        smooth = lp.Approx("ndcg", alpha=alpha).value(labels=labels, scores=scores, group=[n])
-        assert abs(smooth - truth["ndcg"]) <= error / (2 * math.log(2)) + rounding  # Theorem 6
-        if error < 0.5:
-            checked += 1
-            i = np.arange(1, (labels > 0).sum() + 1)
-            bound = (1 / (i - error)).sum() / (1 + math.exp(beta * (1 - 2 * error)))
-            bound += 2 * error * (1 / (i * (i - error))).sum()
-            smooth = lp.Approx("map", alpha=alpha, beta=beta).value(labels=labels, scores=scores, group=[n])
-            assert abs(smooth - truth["map"]) <= bound + rounding  # Theorem 5
-    assert checked > 50
+        smooth = lp.Approx("ndcg", alpha=alpha).value(labels, scores, [n])
+        truth = lp.evaluate("ndcg", labels, scores, [n])["ndcg"]
+        assert abs(smooth - truth) <= error / (2 * math.log(2)) + 1e-12  # Theorem 6
 
 
-@pytest.mark.parametrize("name", [*NAMES, "rbp", "cndcg@3", "ndcg@3(discount=(1.0,0.5,0.5,0.1))"])
+@pytest.mark.parametrize("name", [*NAMES, "rbp", "cndcg@3", "ndcg@3(discount=[1,0.5,0.5,0.1])"])
 def test_sharp_surrogates_are_the_measure(name):
     rng = np.random.default_rng(1)
     group = [0, 1, 2, 40, 7]
     scores, labels = rng.permutation(50).astype(float), rng.integers(0, 4, 50) / (4 if name[0] == "c" else 1)
-    found = lp.Approx(name, alpha=300, beta=200).value(labels=labels, scores=scores, group=group, per_query=True)
+    found = lp.Approx(name, alpha=300, beta=200).value(labels, scores, group, per_query=True)
     np.testing.assert_allclose(found, lp.evaluate(name, labels, scores, group, per_query=True)[name], atol=1e-9)
-    mean = lp.Approx(name, alpha=300, beta=200).value(labels=labels, scores=scores, group=group)
+    mean = lp.Approx(name, alpha=300, beta=200).value(labels, scores, group)
     assert mean == pytest.approx(lp.evaluate(name, labels, scores, group)[name])
 
 
-@pytest.mark.parametrize("name", ["rbp", "ndcg(discount=(1.0,0.5,0.5,0.1))", lp.NDCG(k=4, discount=lambda r: 1 / r**2)])
+@pytest.mark.parametrize("name", ["rbp", "ndcg(discount=[1,0.5,0.5,0.1])", lp.NDCG(k=4, discount=lambda r: 1 / r**2)])
 def test_a_discount_without_a_formula_is_interpolated_smoothly(name):
     rng = np.random.default_rng(2)
     scores, labels = rng.normal(size=12), rng.integers(0, 4, 12).astype(float)
@@ -189,9 +172,7 @@ def test_nothing_overflows(name, spread):
     scores[100:120] = scores[100]
     with np.errstate(all="raise"):
         for beta in (0.01, 100.0):
-            gradient, hessian = lp.Approx(name, alpha=300, beta=beta).gradients(
-                labels=labels, scores=scores, group=group
-            )
+            gradient, hessian = lp.Approx(name, alpha=300, beta=beta).gradients(labels, scores, group)
             assert np.isfinite(gradient).all()
             assert np.isfinite(hessian).all()
             assert (hessian > 0).all()
@@ -200,7 +181,7 @@ def test_nothing_overflows(name, spread):
 def test_hessians():
     scores, labels, group = generated(longest=40, labels=4)
     for alpha in (1.0, 20.0):
-        gradient, hessian = lp.Approx("ndcg", alpha=alpha).gradients(labels=labels, scores=scores, group=group)
+        gradient, hessian = lp.Approx("ndcg", alpha=alpha).gradients(labels, scores, group)
         assert (np.abs(gradient) <= 4 * hessian / alpha * (1 + 1e-5)).all()  # a step is at most the sigmoid's width
         query, n = int(np.argmax(group)), int(group.max())
         rows = slice(group[:query].sum(), group[: query + 1].sum())
@@ -211,42 +192,26 @@ def test_hessians():
         q = np.array([[sigmoid(alpha * (t - u)) for t in s] for u in s])
         expected = alpha**2 / 4 * (q * (1 - q) * np.abs(w[:, None] - w)).sum(axis=1)
         np.testing.assert_allclose(hessian[rows], expected, rtol=1e-5, atol=1e-12)
-    raw, ones = lp.Approx("ndcg", hessian="constant").gradients(labels=labels, scores=scores, group=group)
+    raw, ones = lp.Approx("ndcg", hessian="constant").gradients(labels, scores, group)
     assert (ones == 1).all()
-    np.testing.assert_array_equal(raw, lp.Approx("ndcg").gradients(labels=labels, scores=scores, group=group)[0])
-    for before, after in by_query(
-        group, raw, lp.Approx("ndcg", normalize="std").gradients(labels=labels, scores=scores, group=group)[0]
-    ):
+    np.testing.assert_array_equal(raw, lp.Approx("ndcg").gradients(labels, scores, group)[0])
+    for before, after in by_query(group, raw, lp.Approx("ndcg", normalize="std").gradients(labels, scores, group)[0]):
         if len(before) > 1 and before.any():
             np.testing.assert_allclose(after, before / before.std(dtype=float), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["ndcg", "map@5", "mrr"])
-def test_what_holds_whatever_the_data(name):
+def test_a_constant_in_all_scores_moves_nobody(name):
     scores, labels, group = generated(queries=400, longest=40, labels=4)
-    objective, queries = lp.Approx(name), Queries(labels, group)
-    gradient, hessian = objective.gradients(labels=labels, scores=scores, group=group)
-    for threads in (1, 2, 3):
-        np.testing.assert_array_equal(objective.differentiate(queries, scores, threads=threads), (gradient, hessian))
     shift = np.repeat(np.arange(len(group)) % 7 - 3.0, group)
-    np.testing.assert_allclose(
-        objective.gradients(labels=labels, scores=scores + shift, group=group)[0], gradient, rtol=1e-5, atol=1e-6
-    )
-    weight = np.where(np.arange(len(group)) % 2, 2.0, 1.0)
-    twice = objective.gradients(labels=labels, scores=scores, group=group, weight=weight)
-    np.testing.assert_allclose(twice, (gradient, hessian) * np.repeat(weight, group), rtol=1e-6, atol=1e-15)
-    for twin in (copy.deepcopy(objective), pickle.loads(pickle.dumps(objective))):
-        assert repr(twin) == repr(objective)
-        np.testing.assert_array_equal(twin.gradients(labels=labels, scores=scores, group=group), (gradient, hessian))
-    scores.setflags(write=False)
-    strided = np.repeat(scores, 2).astype(np.float32)[::2]
-    np.testing.assert_allclose(objective.gradients(labels, strided, group)[0], gradient, rtol=1e-4, atol=1e-4)
-    elsewhere = lp.Approx(name, labels=labels)
-    np.testing.assert_array_equal(elsewhere.gradients(0 * labels, scores, group), (gradient, hessian))
+    objective = lp.Approx(name)
+    found = objective.gradients(labels, scores + shift, group)[0]
+    np.testing.assert_allclose(found, objective.gradients(labels, scores, group)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_a_document_without_a_label_keeps_its_place():
-    unlabelled = lp.Approx("ndcg", labels=[np.nan, 1, 0]).gradients([0, 0, 0], [3.0, 2.9, 1.0], [3])
+    own = {"judged": [np.nan, 1, 0]}
+    unlabelled = lp.Approx("ndcg", labels="judged").gradients([0, 0, 0], [3.0, 2.9, 1.0], [3], columns=own)
     np.testing.assert_array_equal(unlabelled, lp.Approx("ndcg").gradients([0, 1, 0], [3.0, 2.9, 1.0], [3]))
 
 
@@ -255,29 +220,15 @@ def test_a_document_without_a_label_keeps_its_place():
     [
         (lambda: lp.Approx("err"), "err has no form in smooth positions; cndcg, dcg, map, mrr, ndcg, p, rbp, recall"),
         (lambda: lp.Approx("ndcg", alpha=0), "alpha: expected a positive number or a schedule, got 0"),
-        (
-            lambda: lp.Approx("map", beta=math.nan),
-            "beta: expected a finite number >= 0, or a schedule such as lp.cosine",
-        ),
+        (lambda: lp.Approx("map", beta=math.nan), "beta: expected a finite number >= 0, or a schedule such as lp.cosi"),
         (lambda: lp.Approx("ndcg", alpha=lp.linear(10, 1)), r"alpha: linear\(start=10, rate=1\) .*never exceeds 1"),
         (lambda: lp.Approx("map", beta=lp.join([5, lp.exponential(0.1, 9)], [3])), "beta: join.*never exceeds 1"),
         (lambda: lp.Approx("ndcg", alpha=lp.on_plateau("map")), "alpha: lp.on_plateau moves a mixture's weights"),
         (lambda: lp.Approx("ndcg", hessian="newton"), "hessian: expected 'gauss_newton' or 'constant', got 'newton'"),
         (lambda: lp.Approx("ndcg", normalize="max"), "normalize: expected"),
-        (
-            lambda: lp.Approx("ndcg").gradients(labels=[0, 1], scores=[0, 1], group=[2], weight=[1, 2]),
-            "weights must be one per query",
-        ),
-        (
-            lambda: lp.Approx("ndcg").value(labels=[0, 1, 2], scores=[0, 1], group=[3]),
-            r"scores: expected one per row \(3\), got 2",
-        ),
-        (
-            lambda: lp.Approx("ndcg", alpha=lambda m: 1 - m).gradients(
-                labels=[0, 1], scores=[0, 1], group=[2], iteration=1
-            ),
-            "alpha is 0 at iteration 1",
-        ),
+        (lambda: lp.Approx("ndcg").gradients([0, 1], [0, 1], [2], [1, 2]), "weights must be one per query"),
+        (lambda: lp.Approx("ndcg").value([0, 1, 2], [0, 1], [3]), r"scores: expected one per row \(3\), got 2"),
+        (lambda: lp.Approx("ndcg", alpha=lambda m: -m).gradients([0, 1], [0, 1], [2]), "alpha is 0 at iteration 0"),
     ],
 )
 def test_what_has_no_gradient_is_refused(make, message):
@@ -285,33 +236,24 @@ def test_what_has_no_gradient_is_refused(make, message):
         make()
 
 
-def test_objectives_say_what_they_are():
-    assert repr(lp.Approx("ndcg@10")) == "Approx('ndcg@10')"
-    said = "Approx('map', alpha=cosine(start=10, end=100, rounds=50), beta=5, hessian='constant', normalize='std')"
-    objective = lp.Approx("map", alpha=lp.cosine(10, 100, 50), beta=5, hessian="constant", normalize="std")
-    assert repr(objective) == said
-
-
 # --- in the hosts ------------------------------------------------------------------------------------------------
 
 
 DATA = lp.data.cubic(queries=150, documents=15, features=8, terms=10, noise=0.2)
-LGB = {"num_threads": 1, "verbose": -1, "num_leaves": 15, "metric": "None"}
-XGB = {"nthread": 1, "disable_default_eval_metric": 1, "base_score": 0.0}
 
 
-def train(host, objective, rounds, callbacks=()):
+def train(host, objective, rounds):
     if host == "LightGBM":
         data = lgb.Dataset(DATA.X, DATA.labels, group=DATA.group)
-        return lgb.train({"objective": objective, **LGB}, data, rounds, callbacks=list(callbacks)).predict(DATA.X)
+        parameters = {"objective": objective, "num_threads": 1, "verbose": -1, "num_leaves": 15, "metric": "None"}
+        return lgb.train(parameters, data, rounds).predict(DATA.X)
     data = xgb.DMatrix(DATA.X, DATA.labels, qid=DATA.qid)
-    return xgb.train(XGB, data, rounds, obj=objective, callbacks=list(callbacks)).predict(data, output_margin=True)
+    parameters = {"nthread": 1, "disable_default_eval_metric": 1, "base_score": 0.0}
+    return xgb.train(parameters, data, rounds, obj=objective).predict(data, output_margin=True)
 
 
-HOSTS = pytest.mark.parametrize("host", ["LightGBM", "XGBoost"])
-
-
-@HOSTS
+@pytest.mark.filterwarnings("ignore:each leaf must hold")
+@pytest.mark.parametrize("host", ["LightGBM", "XGBoost"])
 @pytest.mark.parametrize("hessian", ["gauss_newton", "constant"])
 @pytest.mark.parametrize("name", ["ndcg", "ndcg@5", "map(relevant=3)", "mrr(relevant=3)", "p@3(relevant=3)"])
 def test_boosters_learn_with_their_default_parameters(host, hessian, name):
@@ -323,20 +265,9 @@ def test_boosters_learn_with_their_default_parameters(host, hessian, name):
     assert measured > 0.9 * plain  # ... and the measure with it
 
 
-@HOSTS
-def test_a_sharpening_alpha_follows_the_rounds(host):
-    objective = lp.Approx("ndcg", alpha=lp.cosine(2.0, 20.0, 8))
-    mixed = lp.Mixture([(1.0, objective), (0.0, lp.LambdaRank("map"))])
-    scores = train(host, objective, 8)
-    np.testing.assert_array_equal(scores, train(host, mixed, 8))
-    seen = []
-
-    def by_hand(scores, _):
-        seen.append(len(seen))
-        return objective.gradients(DATA.labels, scores, DATA.group, iteration=seen[-1])
-
-    np.testing.assert_array_equal(scores, train(host, by_hand, 8))
-    assert lp.Approx("ndcg").constant
-    assert not objective.constant
-    assert copy.deepcopy(objective) is objective
-    assert pickle.loads(pickle.dumps(mixed)) == mixed
+def test_a_sharpening_alpha_follows_the_rounds():
+    scores, labels, group = generated()
+    objective, alpha = lp.Approx("ndcg", alpha=lp.cosine(2.0, 20.0, 8)), lp.cosine(2.0, 20.0, 8)
+    for iteration in (0, 4, 9):
+        fixed = lp.Approx("ndcg", alpha=alpha(iteration)).gradients(labels, scores, group)
+        np.testing.assert_array_equal(objective.gradients(labels, scores, group, iteration=iteration), fixed)

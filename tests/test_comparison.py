@@ -156,3 +156,19 @@ def test_the_leaderboard(contest):
         lp.leaderboard({}, measures, labels, group)
     with pytest.raises(lp.LambdaplugError, match="test must be"):
         lp.leaderboard(systems, measures, labels, group, test="z")
+
+
+def test_what_was_typed_in_another_order_is_told_the_right_one():
+    rng = np.random.default_rng(0)
+    scores, labels, group = rng.normal(size=40), rng.integers(0, 2, 40), [20, 20]
+    for call in (
+        lambda: lp.evaluate("map", scores, labels, group),
+        lambda: lp.compare("map", scores, labels, labels, group),
+        lambda: lp.leaderboard({"a": labels}, "map", scores, group),
+    ):
+        with pytest.raises(lp.LambdaplugError, match=r"expected labels, then scores.* changed places"):
+            call()
+    with pytest.raises(lp.LambdaplugError, match=r"expected scores or models by name first.*lp\.leaderboard\(\{"):
+        lp.leaderboard(["map"], labels, {"a": scores}, group)
+    with pytest.raises(lp.LambdaplugError, match=r"expected one measure, got 2.*lp\.leaderboard"):
+        lp.compare(["map", "mrr"], labels, scores, scores, group)

@@ -24,7 +24,7 @@ OBJECTIVES = [
     lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("mrr"), weight=lp.linear(0.0, 0.1)),
     lp.presets.lightgbm(),
     lp.presets.lightgbm_xendcg(),
-    lp.presets.xgboost("ndcg", "mean"),
+    lp.presets.xgboost("ndcg"),
     lp.SPSA("ndcg"),
 ]
 
@@ -98,33 +98,34 @@ def test_what_is_not_stamped():
         lp.stamp(regression)
     with pytest.raises(lp.LambdaplugError, match="needs no stamp"):
         lp.stamp(in_xgboost(OBJECTIVES[0], 1))
+    for path, message in (
+        ("model.txt", "'model.txt' seems to be a file's name"),
+        (Path("m.txt"), "give its .read_text"),
+    ):
+        with pytest.raises(lp.LambdaplugError, match=message):
+            lp.stamp(path)
     with pytest.raises(lp.LambdaplugError, match="expected the text of a LightGBM model"):
-        lp.stamp("model.txt")
+        lp.stamp("tree\nversion=v4\n")
     several = in_lightgbm(OBJECTIVES[0], 1).model_to_string().replace("num_class=1", "num_class=3")
     with pytest.raises(lp.LambdaplugError, match="several classes"):
         lp.stamp(several)
 
 
 def test_saved_models_need_no_lambdaplug(tmp_path):
-    for name, objective in (("plain", OBJECTIVES[0]), ("moving", OBJECTIVES[2])):
-        in_lightgbm(objective).save_model(tmp_path / f"{name}.txt")
-        in_xgboost(objective).save_model(tmp_path / f"{name}.json")
-        np.save(
-            tmp_path / f"{name}.npy", [in_lightgbm(objective).predict(X), in_xgboost(objective).predict(xgb.DMatrix(X))]
-        )
-    np.save(tmp_path / "X.npy", X)
-    program = f"""
+    ours, theirs = in_lightgbm(OBJECTIVES[2]), in_xgboost(OBJECTIVES[2])
+    ours.save_model(tmp_path / "model.txt")
+    theirs.save_model(tmp_path / "model.json")
+    np.savez(tmp_path / "rows.npz", X=X, ours=ours.predict(X), theirs=theirs.predict(xgb.DMatrix(X)))
+    program = """
 import sys, lightgbm, numpy as np, xgboost
-X = np.load(r"{tmp_path}/X.npy")
-for name in ("plain", "moving"):
-    expected = np.load(rf"{tmp_path}/{{name}}.npy")
-    ranker = xgboost.XGBRanker()
-    ranker.load_model(rf"{tmp_path}/{{name}}.json")
-    np.testing.assert_array_equal(lightgbm.Booster(model_file=rf"{tmp_path}/{{name}}.txt").predict(X), expected[0])
-    np.testing.assert_array_equal(ranker.predict(X), expected[1])
+rows = np.load("rows.npz")
+ranker = xgboost.XGBRanker()
+ranker.load_model("model.json")
+np.testing.assert_array_equal(lightgbm.Booster(model_file="model.txt").predict(rows["X"]), rows["ours"])
+np.testing.assert_array_equal(ranker.predict(rows["X"]), rows["theirs"])
 assert "lambdaplug" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
 
 
 def test_pickled_boosters_need_no_lambdaplug():

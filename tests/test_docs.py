@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 
 import lambdaplug as lp
-from lambdaplug.documenting import TEXTS, documented
 from lambdaplug.hosts.front import Front
-from lambdaplug.hosts.matching import MatchTable
 from lambdaplug.measures import Measure
 from lambdaplug.objectives import Objective
 from lambdaplug.objectives.unbiased import PositionBias
@@ -28,12 +26,10 @@ def public():
     """(name, class or function) of everything that has a public name."""
     rooms = {"lp": lp, "lp.analysis": lp.analysis, "lp.constructions": lp.constructions}
     rooms |= {"lp.data": lp.data, "lp.presets": lp.presets}
-    grouped = [name for names in lp._HOMES.values() for name in names.split()]
     for room, module in rooms.items():
-        for name in {
-            **dict.fromkeys(getattr(module, "__all__", dir(module))),
-            **dict.fromkeys(grouped if module is lp else ()),
-        }:
+        for name in (one for one in dir(module) if module is lp or one in getattr(module, "__all__", [one])):
+            if name.startswith("_"):
+                continue
             thing = getattr(module, name)
             if (inspect.isclass(thing) or inspect.isfunction(thing)) and thing.__module__.startswith("lambdaplug"):
                 yield f"{room}.{name}", thing
@@ -70,10 +66,6 @@ def faults(thing):
     named = {name.strip(" *") for head in heads for name in head.partition(" : ")[0].split(",")}
     if not found[""].strip():
         yield "no summary"
-    yield from (
-        f"a field that nothing fills: {field}"
-        for field in re.findall(r"^ *(?:\{\w+\} ?)+$", inspect.getdoc(thing), re.M)
-    )
     yield from (f"no parameter {name}" for name in sorted(parameters(thing) - named))
     yield from (f"not numpydoc: {head}" for head in heads if not re.match(r"^\*{0,2}\w+(, \*{0,2}\w+)*( : \S|$)", head))
     if inspect.isfunction(thing) and inspect.signature(thing).return_annotation not in (None, "None"):
@@ -94,24 +86,12 @@ def test_every_public_name_is_documented_with_parameters_and_an_example():
     measures = {thing for _, thing in public() if inspect.isclass(thing) and issubclass(thing, Measure)}
     # A measure is one class in one family; what is in that file's __all__ is public.
     assert measures == {
-        kind for kind in kinds(Measure) if kind.name and kind.__module__.startswith("lambdaplug.measures")
+        kind
+        for kind in kinds(Measure)
+        if (kind.name or kind is lp.Lexicographic) and kind.__module__.startswith("lambdaplug.measures")
     }
     assert all("References" in sections(measure) for measure in measures)
     assert len(str(inspect.signature(lp.compare))) < 600
-
-
-def test_shared_texts_are_filled_in():
-    assert list(TEXTS) == sorted(TEXTS)
-    assert all(text == text.strip() for text in TEXTS.values())
-    assert documented(lambda: None)() is None  # no docstring, as with python -OO
-
-    def unknown():
-        """{nothing}"""
-
-    assert documented(unknown).__doc__ == "{nothing}"  # a user's, who need not know of these texts
-    unknown.__module__ = "lambdaplug.unknown"
-    with pytest.raises(LookupError, match="nothing"):
-        documented(unknown)
 
 
 # Plain international English: "one value per row", "an integer >= 1".
@@ -156,14 +136,11 @@ def pictures():
     """What has a ``plot``, small, by class and method."""
     matplotlib.use("Agg")
     data, test = lp.data.cubic(queries=40, documents=8, features=5, noise=0.3).split(0.5, 0.5)
-    recorder = lp.analysis.record(*data, lp.analysis.TopLabels(3), lp.analysis.RankChanges(3))
     params = {"objective": lp.LambdaRank("ndcg"), "verbose": -1, "num_threads": 1}
-    model = lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), 6, callbacks=[recorder])
-    report = lp.analysis.local_optimality(model, *data, "ndcg", directions=30, single_weights=20, progress=False)
-    names = ["ndcg", "ndcg@10", "map", "mrr@10", "err(max_label=4)", "recall@20(relevant=2)"]
+    model = lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), 6)
+    report = lp.analysis.local_optimality(model, *data, "ndcg", directions=30, progress=False)
     cell = lp.compare("mrr", [1, 0, 0, 1], [1, 2, 1, 2], [2, 1, 1, 2], [2, 2])
     rng = np.random.default_rng(0)
-    table = MatchTable(tuple(names), rng.uniform(0.3, 0.9, (6, 6)), ((cell,) * 6,) * 6, np.ones(6), (5,) * 6)
     values = np.array([[0.3, 0.7], [0.5, 0.6], [0.4, 0.55], [0.6, 0.3]])[..., None] + rng.normal(0, 0.05, (4, 2, 30))
     objectives = lp.LambdaRank("ndcg"), lp.LambdaRank("map")
     systems = {"first column": data.X[:, 1], "model": model.predict(data.X)}
@@ -177,12 +154,9 @@ def pictures():
         "Comparisons.plot": lp.compare("mrr", data.labels, data.X[:, 0], systems, data.group).plot,
         "Leaderboard.plot": lp.leaderboard(systems, ["mrr", "map"], data.labels, data.group).plot,
         "Front.plot": Front(("ndcg", "map"), ("a", "b", "c", "d"), (None,) * 4, values).plot,
-        "MatchTable.plot": table.plot,
         "Optimality.plot": report.plot,
-        "Optimality.plot_weights": report.plot_weights,
         "PositionBias.plot": lambda: PositionBias("pairwise", [[1, 0.5, 0.3], [1, 0.8, 0.7]]).plot(truth=[1, 0.6, 0.3]),
         "PropensityCurve.plot": lp.analysis.PropensityCurve([1, 0.5], [1, 0.4], [1, 0.6], 0.95).plot,
-        "Recorder.plot": recorder.plot,
     }
 
 
@@ -220,9 +194,7 @@ def test_pictures_say_what_they_show(name, pictures, tmp_path):
 def test_verdict_and_curve_agree(pictures):
     report = pictures["Optimality.plot"].__self__
     ax = report.plot()
-    lines = {line.get_label(): line.get_ydata() for line in ax.get_lines()}
-    line = lines["significant from about here"][-len(report.steps) :]
-    np.testing.assert_allclose(line, report.value + report.detectable)
+    assert np.array_equal(ax.get_lines()[-1].get_ydata(), [report.value] * 2)
     assert ("not a local optimum" in ax.get_title(loc="left")) == (not report.optimum)
     matplotlib.pyplot.close(ax.figure)
 
@@ -233,7 +205,7 @@ def test_the_difference_names_what_it_compares(pictures):
     assert named == "a = LambdaRank('ndcg')\nb = LambdaRank('map')"
     titles = " | ".join(ax.get_title(loc="left") for ax in axes)
     assert re.fullmatch(
-        r"All documents:\ncorrelation .* flips .* \| Each query:\nmedian .* \| Query \d+, which .*", titles
+        r"All documents:\ncorrelation .* flips .* \| Each query.* \| Query \d+, which .*", titles, re.DOTALL
     )
     matplotlib.pyplot.close(axes[0].figure)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from oracle import VALUES, Sums, always, ranknet, reading, scaled, sigmoid
+from oracle import VALUES, Sums, always, ranknet, reading, revenue, scaled, sigmoid
 
 import lambdaplug as lp
 from lambdaplug.queries import Queries
@@ -26,13 +26,6 @@ TINY = 1e-30  # absolute: float32 ends near here
 
 CONSTRUCTIONS = ["spring_smooth", "local_gradient", "local_cost", "discrete_bounded"]
 FLOOR = 1e-16
-
-
-def revenue(labels):
-    total = 0.0
-    for slot in range(min(3, len(labels))):
-        total += labels[slot]
-    return total
 
 
 OWN = "revenue"
@@ -51,7 +44,7 @@ class Part:
     ignore_zero: bool
     labels: np.ndarray | None  # another source than the data set's
 
-    def build(self):
+    def build(self, column):
         costs = {"ranknet": "ranknet", "near": lp.RankNet(distance=0.01), "sigmoid": lp.Sigmoid(0.5)}
         return lp.LambdaRank(
             lp.custom(OWN, revenue) if self.measure == OWN else self.measure,
@@ -61,7 +54,7 @@ class Part:
             normalize=self.normalize,
             step=self.step,
             ignore_zero=self.ignore_zero,
-            labels=self.labels,
+            labels=None if self.labels is None else column,
         )
 
     def expect(self, scores, labels, weight, tier):
@@ -93,13 +86,16 @@ class Whole:
     step: str | None = None
 
     def build(self):
-        built = [part.build() for part in self.parts]
+        built = [part.build(f"labels {k}") for k, part in enumerate(self.parts)]
         options = {"normalize": self.normalize, "step": self.step}
         if self.kind == "graded":
             return lp.Graded(built, self.weights, **options)
         if self.kind == "mixture":
             return lp.Mixture(list(zip(self.weights, built, strict=True)), **options)
         return built[0]
+
+    def columns(self):
+        return {f"labels {k}": part.labels for k, part in enumerate(self.parts) if part.labels is not None}
 
     def expect(self, scores, labels, weight, rows):
         """Of one query: its rows' scores, labels and weights; ``rows`` cuts them out of other label sources."""
@@ -130,7 +126,7 @@ class Never:
 
 def draw_labels(rng, sizes, measure, missing):
     """Labels for a measure, one kind for each query; with some, many or all of them missing if that is allowed."""
-    whole = "gain=(" in measure
+    whole = "gain=[" in measure
     parts = []
     for size in sizes:
         kind = rng.integers(6)
@@ -228,7 +224,7 @@ def run_batch(seed, own):
     sizes = rng.choice([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 17], BATCH, p=[0.03, 0.04, 0.2, *[0.102] * 7, 0.016])
     sizes[-1] = 1
     whole = draw_objective(rng, sizes, own)
-    first = whole.parts[0].measure if whole.parts[0].labels is None else "ndcg(gain=(0.0))"
+    first = whole.parts[0].measure if whole.parts[0].labels is None else "ndcg(gain=[0])"
     labels, scores = draw_labels(rng, sizes, first, False), draw_scores(rng, sizes)
     kind = str(rng.choice(["none", "query", "document"], p=[0.5, 0.2, 0.3]))
     weight = {"none": None, "query": rng.uniform(0, 3, BATCH), "document": rng.choice([0.0, 0.5, 1.0, 3.0], sum(sizes))}
@@ -244,9 +240,9 @@ def run_batch(seed, own):
     arrays = [laid_out(rng, scores), laid_out(rng, labels), laid_out(rng, sizes.astype(float))]
     arrays.append(None if weight[kind] is None else laid_out(rng, weight[kind]))
     copies = [None if array is None else np.array(array) for array in arrays]
-    queries = Queries.weighted(labels, sizes, weight[kind])
+    queries = Queries.weighted(labels, sizes, weight[kind], columns=whole.columns())
     for tolerance, found in (
-        (FAST, objective.gradients(**dict(zip(NAMES, arrays, strict=True)))),
+        (FAST, objective.gradients(**dict(zip(NAMES, arrays, strict=True)), columns=whole.columns())),
         (EXACT, objective.differentiate(queries, scores, exact=True, dtype=np.float64)),
     ):
         wrong = compare(found, expected, tolerance)

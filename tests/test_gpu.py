@@ -40,6 +40,34 @@ class Spy(lp.LambdaRank):
         return result
 
 
+class OnGpu:
+    """As cupy's arrays are: they say where they are, and are fetched by ``get`` alone."""
+
+    __cuda_array_interface__ = {}  # noqa: RUF012
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def __len__(self):
+        return len(self.values)
+
+    def __array__(self, *_, **__):
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+    def get(self):
+        return self.values.copy()
+
+
+def test_arrays_on_a_gpu_are_fetched():
+    scores, there = X[:, 0], OnGpu(X[:, 0])
+    expected = lp.evaluate(["map", "ndcg@5"], Y, scores, GROUP)
+    assert lp.evaluate(["map", "ndcg@5"], OnGpu(Y), there, qid=OnGpu(DATA.qid)) == expected
+    columns = {"clicks": Y / 4}, {"clicks": OnGpu(Y / 4)}
+    by_clicks = lp.objective("cndcg", labels="clicks")
+    here = by_clicks.gradients(Y, scores, GROUP, columns=columns[0])
+    np.testing.assert_array_equal(by_clicks.gradients(OnGpu(Y), there, OnGpu(GROUP), columns=columns[1]), here)
+
+
 def check(parameters, ndcg, builtin_ndcg):
     scores, gradient, hessian = Spy.seen
     assert type(scores) is type(gradient) is type(hessian) is np.ndarray

@@ -1,7 +1,7 @@
 """Losses of a list: against the loss in plain Python by central differences, in both hosts, and calibration."""
 
+import dataclasses
 import math
-import pickle
 
 import lightgbm as lgb
 import matplotlib
@@ -101,48 +101,24 @@ def test_gradients_are_the_losses_own(name, weighted):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_what_holds_for_all(name):
+def test_levels_and_rows_without_a_label(name):
     objective, _ = LOSSES[name]
     scores, labels, group, _ = queries_of(5)
-    given = scores.copy(), labels.copy()
-    plain = objective.gradients(labels=labels, scores=scores, group=group)
-    np.testing.assert_array_equal(given, (scores, labels))
-    for threads in (1, 2, 3):
-        lp.set_num_threads(threads)
-        np.testing.assert_array_equal(objective.gradients(labels=labels, scores=scores, group=group), plain)
-    lp.set_num_threads(None)
+    plain = objective.gradients(labels, scores, group)[0]
     if name not in ("calibrated", "log loss", "list part"):  # whose level matters
-        moved = objective.gradients(labels=labels, scores=scores + 3.0, group=group)[0]
-        np.testing.assert_allclose(moved, plain[0], atol=1e-5)
-        for query in np.split(plain[0], np.cumsum(group)[:-1]):
+        np.testing.assert_allclose(objective.gradients(labels, scores + 3.0, group)[0], plain, atol=1e-5)
+        for query in np.split(plain, np.cumsum(group)[:-1]):
             assert abs(query.sum()) < 1e-5
-    per_query = np.arange(1.0, 7.0)
-    by_query = objective.gradients(labels=labels, scores=scores, group=group, weight=per_query)
-    np.testing.assert_allclose(by_query[0], plain[0] * np.repeat(per_query, group), rtol=1e-5)
-    mixed = lp.Mixture([(0.25, objective), (1.0, lp.LambdaRank("map"))]).gradients(
-        labels=labels, scores=scores, group=group
-    )[0]
-    other = lp.LambdaRank("map").gradients(labels=labels, scores=scores, group=group)[0]
-    np.testing.assert_allclose(mixed, 0.25 * plain[0] + other, atol=1e-6)
-    # A row without a label is as no row; another source is as the data set's own labels.
+    # A row without a label is as no row.
     source = labels.copy()
     source[[4, 9]] = np.nan
-    elsewhere = pickle.loads(pickle.dumps(lp.Mixture([(1.0, type(objective)(**options(objective), labels=source))])))
-    found = elsewhere.gradients(np.zeros(len(labels)), scores, group)
+    elsewhere = dataclasses.replace(objective, labels="other")
+    found = elsewhere.gradients(np.zeros(len(labels)), scores, group, columns={"other": source})
     kept = ~np.isnan(source)
     sizes = [int(part.sum()) for part in np.split(kept, np.cumsum(group)[:-1])]
-    np.testing.assert_allclose(
-        np.array(found)[:, kept], objective.gradients(labels[kept], scores[kept], sizes), rtol=1e-6, atol=1e-7
-    )
+    expected = objective.gradients(labels[kept], scores[kept], sizes)
+    np.testing.assert_allclose(np.array(found)[:, kept], expected, rtol=1e-6, atol=1e-7)
     assert not found[0][~kept].any()
-    assert objective.constant
-    assert eval(f"lp.{objective!r}") == objective
-
-
-def options(objective):
-    names = {"QuerySoftmax": ["target_kind"], "ListMLE": ["k"], "Calibrated": ["weight", "max_label"]}
-    found = {name: getattr(objective, name) for name in names.get(type(objective).__name__, [])}
-    return {name.removesuffix("_kind"): value for name, value in found.items()}
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -160,16 +136,13 @@ def test_scores_far_apart_lose_nothing(name):
     slope = objective.differentiate(Queries([3.0, 0.0, 1.0], [3]), low, dtype=np.float64)[0]
     near = objective.differentiate(Queries([3.0, 0.0, 1.0], [3]), low + 780.0, dtype=np.float64)[0]
     np.testing.assert_allclose(slope, near, rtol=1e-6, atol=1e-8)
-    for wrong in (math.nan, math.inf):
-        with pytest.raises(lp.LambdaplugError, match=r"scores: expected finite numbers, got (nan|inf) in row 1"):
-            objective.gradients([0, 1, 2], [0.0, wrong, 1.0], [3])
 
 
 def test_equal_labels_have_no_order_in_list_mle():
     scores, labels = np.array([0.3, -0.2, 1.0, 0.1]), np.array([1.0, 2.0, 1.0, 0.0])
     turned = [2, 1, 3, 0]
     for k in (None, 1, 2, 3):
-        gradient = lp.ListMLE(k).gradients(labels=labels, scores=scores, group=[4])[0]
+        gradient = lp.ListMLE(k).gradients(labels, scores, [4])[0]
         np.testing.assert_allclose(lp.ListMLE(k).gradients(labels[turned], scores[turned], [4])[0], gradient[turned])
 
 
@@ -177,12 +150,10 @@ def test_the_weight_of_calibrated_may_follow_a_schedule():
     scores, labels, group, _ = queries_of(0)
     moving = lp.Calibrated(lp.linear(0.0, 0.1), max_label=3)
     assert not moving.constant
-    assert repr(moving) == "Calibrated(weight=linear(start=0.0, rate=0.1), max_label=3)"
+    assert repr(moving) == "Calibrated(weight=linear(start=0, rate=0.1), max_label=3)"
     for iteration in (0, 4):
-        fixed = lp.Calibrated(0.1 * iteration, max_label=3).gradients(labels=labels, scores=scores, group=group)
-        np.testing.assert_array_equal(
-            moving.gradients(labels=labels, scores=scores, group=group, iteration=iteration), fixed
-        )
+        fixed = lp.Calibrated(0.1 * iteration, max_label=3).gradients(labels, scores, group)
+        np.testing.assert_array_equal(moving.gradients(labels, scores, group, iteration=iteration), fixed)
     with pytest.raises(lp.LambdaplugError, match=r"weight is 2 at iteration 2; it must lie in \[0, 1\]"):
         lp.Calibrated(lambda m: m).gradients([0, 1], [0.0, 1.0], [2], iteration=2)
 
@@ -201,7 +172,7 @@ def test_the_weight_of_calibrated_may_follow_a_schedule():
             "expected labels from 0 to 1, got 0 to 4. A label is a probability: for grades 0 to 4, give max_label=4",
         ),
         (
-            lambda: lp.QuerySoftmax("share").gradients(labels=[-1, 4], scores=[0.0, 1.0], group=[2]),
+            lambda: lp.QuerySoftmax("share").gradients([-1, 4], [0.0, 1.0], [2]),
             "shares need labels >= 0, got -1",
         ),
         (lambda: lp.analysis.calibration([0, 2], [0.0, 1.0]), "labels from 0 to 2. For grades 0 to 4 give max_label=4"),
@@ -221,38 +192,19 @@ def test_what_makes_no_sense_is_refused(make, message):
 DATA = lp.data.cubic(queries=60, documents=15, features=6, noise=0.3)
 
 
-def predictions(host, objective, labels=DATA.labels, rounds=25, threads=1):
+def predictions(host, objective, labels):
     if host == "lightgbm":
-        parameters = {"objective": objective, "verbose": -1, "num_threads": threads, "num_leaves": 7}
-        return lgb.train(parameters, lgb.Dataset(DATA.X, labels, group=DATA.group), rounds).predict(DATA.X)
-    parameters = {"nthread": threads, "max_depth": 3, "disable_default_eval_metric": 1}
-    return xgb.train(parameters, xgb.DMatrix(DATA.X, labels, qid=DATA.qid), rounds, obj=objective).predict(
-        xgb.DMatrix(DATA.X)
-    )
-
-
-@pytest.mark.parametrize("host", ["lightgbm", "xgboost"])
-@pytest.mark.parametrize("objective", [lp.QueryRMSE(), lp.QuerySoftmax(), lp.ListMLE(), lp.Calibrated(max_label=4)])
-def test_it_trains(host, objective):
-    untrained = lp.evaluate("ndcg@10", DATA.labels, np.zeros(len(DATA.labels)), DATA.group, ties="expected")["ndcg@10"]
-    scores = predictions(host, objective)
-    assert lp.evaluate("ndcg@10", DATA.labels, scores, DATA.group)["ndcg@10"] > untrained + 0.15
-    np.testing.assert_array_equal(
-        predictions(host, objective, threads=2, rounds=5), predictions(host, objective, rounds=5)
-    )
-
-
-def test_data_that_teaches_nothing_is_refused():
-    for objective in (lp.QueryRMSE(), lp.QuerySoftmax(), lp.ListMLE(), lp.Calibrated(1.0)):
-        with pytest.raises(lp.LambdaplugError, match="has nothing to learn from"):
-            predictions("lightgbm", objective, np.zeros(len(DATA.labels)))
+        parameters = {"objective": objective, "verbose": -1, "num_threads": 1, "num_leaves": 7}
+        return lgb.train(parameters, lgb.Dataset(DATA.X, labels, group=DATA.group), 40).predict(DATA.X)
+    data, parameters = xgb.DMatrix(DATA.X, labels, qid=DATA.qid), {"nthread": 1, "max_depth": 3}
+    return xgb.train(parameters, data, 40, obj=objective).predict(data, output_margin=True)
 
 
 @pytest.mark.parametrize("host", ["lightgbm", "xgboost"])
 def test_calibrated_scores_are_probabilities_and_those_of_other_objectives_are_not(host):
     labels = (DATA.labels >= 2).astype(float)
-    mine = lp.analysis.calibration(labels, predictions(host, lp.Calibrated(), labels, rounds=40))
-    theirs = lp.analysis.calibration(labels, predictions(host, lp.QuerySoftmax(), labels, rounds=40))
+    mine = lp.analysis.calibration(labels, predictions(host, lp.Calibrated(), labels))
+    theirs = lp.analysis.calibration(labels, predictions(host, lp.QuerySoftmax(), labels))
     base = -np.mean(labels * np.log(labels.mean()) + (1 - labels) * np.log(1 - labels.mean()))
     assert mine.ece < 0.15 < theirs.ece
     assert mine.logloss < base < theirs.logloss

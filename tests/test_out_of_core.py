@@ -17,11 +17,10 @@ X, Y, GROUP = DATA
 QID = DATA.qid
 CUTS = [0, 300, 307, 311, 600, 900]  # 300 and 600 are between two queries, 307 and 311 in the same one
 QUIET = {"verbose": -1, "num_threads": 1, "num_leaves": 7, "metric": "None", "min_sum_hessian_in_leaf": 0}
+CLICKS = lp.data.simulate_clicks(Y, GROUP)
 OURS = {"nthread": 1, "max_depth": 3, "min_child_weight": 0, "objective": "rank:ndcg", "disable_default_eval_metric": 1}
 MOVING = lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("mrr"), weight=lp.linear(0.0, 0.1))
-TWO_SOURCES = lp.Graded(
-    [lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels=lp.data.simulate_clicks(Y, GROUP))], weights=[0.8, 0.2]
-)
+TWO_SOURCES = lp.Graded([lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels="clicks")], weights=[0.8, 0.2])
 EXTERNAL = getattr(xgb, "ExtMemQuantileDMatrix", xgb.DMatrix)  # it came with XGBoost 3
 
 
@@ -31,6 +30,7 @@ def batches(*columns, cuts=CUTS):
 
 def trees_of_xgboost(data, objective):
     found = {}
+    lp.attach(data, clicks=CLICKS)
     model = xgb.train(
         {**OURS, "tree_method": "hist"},
         data,
@@ -156,6 +156,7 @@ class Rows(lgb.Sequence):
 
 
 def trees_of_lightgbm(data, objective):
+    lp.attach(data, clicks=CLICKS)
     model = lgb.train({**QUIET, "objective": objective}, data, 8, callbacks=[lp.callback(objective)])
     text = model.model_to_string()
     return text[text.index("Tree=0") : text.index("end of trees")]

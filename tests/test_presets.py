@@ -1,6 +1,5 @@
 """The hosts' own objectives, tree for tree, and their two normalisations for every measure."""
 
-import copy
 import itertools
 import json
 import math
@@ -8,11 +7,8 @@ import pickle
 
 import lightgbm as lgb
 import numpy as np
-import oracle
 import pytest
 import xgboost as xgb
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import lambdaplug as lp
 from lambdaplug.kernels import label_hash_kernel, noise_kernel
@@ -61,9 +57,7 @@ def assert_same_lightgbm(preset, builtin, rounds, further=None, weight=None):
     assert mine == theirs  # rounds are grown one after another, so this is equality after every number of rounds
 
 
-@pytest.mark.parametrize("truncation", [5, 30, 1000])
-@pytest.mark.parametrize("norm", [True, False])
-@pytest.mark.parametrize("sigmoid", [1.0, 2.0])
+@pytest.mark.parametrize(("sigmoid", "norm", "truncation"), [(1.0, True, 30), (2.0, False, 5), (1.0, False, 1000)])
 def test_lightgbm_lambdarank_tree_for_tree(sigmoid, norm, truncation):
     builtin = {
         "objective": "lambdarank",
@@ -71,10 +65,9 @@ def test_lightgbm_lambdarank_tree_for_tree(sigmoid, norm, truncation):
         "lambdarank_norm": norm,
         "lambdarank_truncation_level": truncation,
     }
-    assert_same_lightgbm(lp.presets.lightgbm(truncation, norm, sigmoid), builtin, 200)
+    assert_same_lightgbm(lp.presets.lightgbm(truncation, norm, sigmoid), builtin, 100)
 
 
-@pytest.mark.parametrize("rounds", [1, 50])
 @pytest.mark.parametrize(
     ("further", "weight"),
     [
@@ -86,8 +79,8 @@ def test_lightgbm_lambdarank_tree_for_tree(sigmoid, norm, truncation):
     ],
     ids=["document weights", "query weights", "bagging", "goss", "linear"],
 )
-def test_lightgbm_lambdarank_however_it_is_trained(rounds, further, weight):
-    assert_same_lightgbm(lp.presets.lightgbm(), {"objective": "lambdarank"}, rounds, further, weight)
+def test_lightgbm_lambdarank_however_it_is_trained(further, weight):
+    assert_same_lightgbm(lp.presets.lightgbm(), {"objective": "lambdarank"}, 50, further, weight)
 
 
 def test_lightgbm_lambdarank_with_gains_of_ones_own():
@@ -95,25 +88,24 @@ def test_lightgbm_lambdarank_with_gains_of_ones_own():
     assert_same_lightgbm(lp.presets.lightgbm(label_gain=gains), {"objective": "lambdarank", "label_gain": gains}, 50)
 
 
-@pytest.mark.parametrize("weight", [None, DOCUMENT_WEIGHT], ids=["plain", "weighted"])
-@pytest.mark.parametrize("seed", [5, 77])
+@pytest.mark.parametrize(("seed", "weight"), [(5, None), (77, DOCUMENT_WEIGHT)], ids=["plain", "weighted"])
 def test_lightgbm_xendcg_tree_for_tree(seed, weight):
-    assert_same_lightgbm(
-        lp.presets.lightgbm_xendcg(seed), {"objective": "rank_xendcg", "objective_seed": seed}, 200, None, weight
-    )
+    builtin = {"objective": "rank_xendcg", "objective_seed": seed}
+    assert_same_lightgbm(lp.presets.lightgbm_xendcg(seed), builtin, 100, None, weight)
 
 
 # --- XGBoost -----------------------------------------------------------------------------------------------------
 
 
 XGBOOST_VERSION = tuple(map(int, xgb.__version__.split(".")[:2]))
-SINCE = {"normalization": (2, 1), "score_normalization": (3, 0), "pair_method": (3, 1)}  # before, it drew other pairs
+SINCE = {"normalization": (2, 1), "score_normalization": (3, 0)}
 
 
 def skip_what_this_version_lacks(options):
-    for name in options:
-        if SINCE.get(name, (2, 0)) > XGBOOST_VERSION:
-            pytest.skip(f"XGBoost has this {name} since {SINCE[name]}")
+    if any(SINCE.get(name, (2, 0)) > XGBOOST_VERSION for name in options) or (
+        "pair_method" in options and XGBOOST_VERSION not in ((3, 1), (3, 2))
+    ):
+        pytest.skip(f"XGBoost {xgb.__version__} has other {', '.join(options)}")
 
 
 def xgboost_trees(model):
@@ -128,21 +120,18 @@ def train_xgboost(objective, rounds, further=None, weight=None, labels=Y, **opti
     return xgb.train(given, data, rounds, obj=objective, callbacks=[lp.callback(objective)], **options)
 
 
-@pytest.mark.parametrize("weight", [None, QUERY_WEIGHT], ids=["plain", "weighted"])
 @pytest.mark.parametrize(
-    ("kind", "options"),
+    ("kind", "options", "weight"),
     [
-        (kind, options)
+        (kind, options, weight)
         for kind in ("ndcg", "map", "pairwise")
-        for options in (
-            {},
-            {"num_pair_per_sample": 5, "normalization": False},
-            {"score_normalization": False},
-            {"pair_method": "mean"},
-            {"pair_method": "mean", "num_pair_per_sample": 3, "normalization": False, "score_normalization": False},
+        for options, weight in (
+            ({}, QUERY_WEIGHT),
+            ({"num_pair_per_sample": 5, "normalization": False}, None),
+            ({"pair_method": "mean", "num_pair_per_sample": 3, "score_normalization": False}, QUERY_WEIGHT),
         )
     ]
-    + [("ndcg", {"exp_gain": False}), ("ndcg", {"exp_gain": False, "pair_method": "mean", "num_pair_per_sample": 2})],
+    + [("ndcg", {"exp_gain": False, "pair_method": "mean"}, None)],
     ids=str,
 )
 def test_xgboost_rank_tree_for_tree(kind, options, weight):
@@ -208,7 +197,7 @@ PRESETS = [
     lp.presets.lightgbm(5, False, 2.0, (0.0, 1.0, 2.0, 3.0, 4.0)),
     lp.presets.lightgbm_xendcg(3),
     lp.presets.xgboost("ndcg"),
-    lp.presets.xgboost("pairwise", "mean", 2, normalization=False),
+    lp.presets.xgboost("pairwise", num_pair_per_sample=2, normalization=False),
     lp.presets.xgboost("ndcg", score_normalization=False, exp_gain=False),
 ]
 
@@ -219,8 +208,7 @@ def test_presets_are_ordinary_objectives(preset):
     gradient, hessian = preset.gradients(Y, scores, GROUP, iteration=3)
     assert gradient.dtype == np.float32
     assert np.any(gradient)
-    for twin in (pickle.loads(pickle.dumps(preset)), copy.deepcopy(preset), eval(f"lp.{preset!r}")):
-        np.testing.assert_array_equal(twin.gradients(Y, scores, GROUP, iteration=3), (gradient, hessian))
+    assert preset == eval(f"lp.{preset!r}") == pickle.loads(pickle.dumps(preset))
     half = lp.Mixture([(0.5, preset), (0.5, preset)])
     np.testing.assert_array_equal(half.gradients(Y, scores, GROUP, iteration=3)[0], gradient)
     other = lp.LambdaRank("map")
@@ -231,62 +219,23 @@ def test_presets_are_ordinary_objectives(preset):
     for threads in (1, 3):
         np.testing.assert_array_equal(preset.differentiate(queries, scores, 3, threads), (gradient, hessian))
     assert all(array.size == 0 for array in preset.gradients(labels=[], scores=[], group=[]))
-    assert str(preset.target)
+    assert str(preset.goal)
 
 
-def test_a_mixture_of_presets_follows_a_schedule_in_both_hosts():
-    presets = lp.presets.lightgbm(), lp.presets.xgboost("ndcg", "mean")
-    moving = lp.interpolate(*presets, weight=lp.linear(0.0, 0.1))
-    assert lightgbm_trees(train_lightgbm(moving, 1)) == lightgbm_trees(train_lightgbm(presets[0], 1))
-    assert xgboost_trees(train_xgboost(moving, 1)) == xgboost_trees(train_xgboost(presets[0], 1))
-    for train in (train_lightgbm, train_xgboost):
-        model = train(moving, 20)
-        scores = model.predict(X if train is train_lightgbm else xgb.DMatrix(X))
-        assert lp.evaluate("ndcg@10", Y, scores, GROUP)["ndcg@10"] > 0.75
-
-
-def test_lightgbm_in_xgboost_has_the_gradients_of_lightgbm():
-    weight = QUERY_WEIGHT.astype(np.float32)
-    seen = {}
-
-    def spy(scores, data):
-        seen["scores"], seen["out"] = scores.copy(), preset(scores, data)
-        return seen["out"]
-
-    preset = lp.presets.lightgbm()
-    data = xgb.DMatrix(X, Y, group=GROUP, weight=weight)
-    xgb.train({"nthread": 1, "base_score": 0, "disable_default_eval_metric": 1}, data, 3, obj=spy)
-    builtin = lgb.Booster(
-        {**QUIET, "objective": "lambdarank"},
-        lgb.Dataset(
-            X, Y, group=GROUP, weight=np.repeat(weight, GROUP), init_score=seen["scores"].astype(float)
-        ).construct(),
-    )
-    builtin.update()
-    plain = lgb.train(
-        {**QUIET, "objective": lambda _scores, _data: seen["out"]},
-        lgb.Dataset(X, Y, group=GROUP, init_score=seen["scores"].astype(float)),
-        1,
-    )
-    assert lightgbm_trees(builtin) == lightgbm_trees(plain)
-
-
-def test_the_rankers_grow_the_same_trees_too():
-    settings = {"n_estimators": 10, "num_leaves": 7, "n_jobs": 1, "verbose": -1}
-    mine = lp.LGBMRanker(objective=lp.presets.lightgbm(), **settings).fit(X, Y, group=GROUP)
-    theirs = lgb.LGBMRanker(objective="lambdarank", **settings).fit(X, Y, group=GROUP)
-    assert lightgbm_trees(mine.booster_) == lightgbm_trees(theirs.booster_)
-    settings = {"n_estimators": 10, "max_depth": 3, "n_jobs": 1, "base_score": 0}
-    query = np.repeat(np.arange(QUERIES), GROUP)
-    mine = lp.XGBRanker(objective=lp.presets.xgboost("ndcg"), **settings).fit(X, Y, qid=query)
-    theirs = xgb.XGBRanker(objective="rank:ndcg", **settings).fit(X, Y, qid=query)
-    assert xgboost_trees(mine.get_booster()) == xgboost_trees(theirs.get_booster())
+def test_random_pairs_are_refused_for_versions_that_draw_others(monkeypatch):
+    for version, refused in (("3.1.2", False), ("3.2.0", False), ("3.0.5", True), ("3.4.1", True)):
+        monkeypatch.setattr("lambdaplug.hosts.presets.version", lambda _, found=version: found)
+        if refused:
+            with pytest.raises(lp.LambdaplugError, match=rf"drawn as XGBoost 3.1 and 3.2 .* here is {version[:3]}"):
+                lp.presets.xgboost("ndcg", "mean")
+        else:
+            lp.presets.xgboost("ndcg", "mean")
 
 
 def test_what_a_preset_refuses():
     with pytest.raises(lp.LambdaplugError, match=r"labels 0, 1, ..., 30, as its host does; got labels from 0 to 0.5"):
         lp.presets.lightgbm().gradients([0.5, 0], [0, 0], [2])
-    with pytest.raises(lp.LambdaplugError, match=r"presets.xgboost\('map'\) takes the labels 0, 1, ..., 1"):
+    with pytest.raises(lp.LambdaplugError, match=r"presets.xgboost\(objective=.map.\) takes the labels 0, 1, ..., 1"):
         lp.presets.xgboost("map").gradients(labels=[2, 0], scores=[0, 0], group=[2])
     with pytest.raises(lp.LambdaplugError, match="weights must be one per query"):
         lp.presets.xgboost("ndcg").gradients(labels=[2, 0, 1], scores=[0, 0, 0], group=[3], weight=[1, 2, 3])
@@ -307,70 +256,6 @@ def test_what_a_preset_refuses():
 # --- the two normalisations, for every measure -------------------------------------------------------------------
 
 
-def expected(name, scores, labels, sigma, distance, log, weight=None):
-    """One query by the formulas, in plain Python."""
-    apart = distance if max(scores) != min(scores) else None
-
-    def cost(margin):
-        rho, bend = oracle.ranknet(margin)
-        divisor = apart + abs(margin) / sigma if apart else 1.0
-        return rho / divisor, bend / divisor
-
-    weight = [1.0] * len(scores) if weight is None else weight
-    gradient, hessian = oracle.gradients(name, scores, labels, sigma, weight, cost)
-    if not log:
-        return gradient, hessian
-    pairs = [(i, j) for i in range(len(scores)) for j in range(i)]
-    alone = [
-        oracle.gradients(name, scores, labels, sigma, weight, cost, lambda a, b, p=p: {a, b} == set(p)) for p in pairs
-    ]
-    total = sum(np.abs(one[0]).sum() for one in alone)
-    scale = math.log2(1 + total) / total if total > 0 else 1.0
-    return gradient * scale, hessian * scale
-
-
-# The measures stand for the kernel's kinds; every combination would be a kernel more to compile.
-NORMALISED = [
-    *((name, 0.01, True, False) for name in ("ndcg", "ndcg@3", "map", "err", "pairs")),
-    ("map", 1.0, False, False),
-    ("map", 0.0, True, False),
-    ("mrr", 0.01, True, True),
-]
-
-
-@settings(max_examples=80, deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from([-1.0, -0.25, 0.0, 1e-4, 0.5, 3.0]), st.integers(0, 4)), max_size=6),
-    st.sampled_from(NORMALISED),
-    st.sampled_from([0.5, 1.0, 2.0]),
-    st.sampled_from([1.0, 30.0]),  # the second is too wide for the fast path
-)
-def test_normalisations_against_plain_python(rows, kind, sigma, stretch):
-    name, distance, log, weighted = kind
-    scores, labels = [stretch * score for score, _ in rows], [*(label for _, label in rows), 4]
-    scores.append(0.1)  # the largest label there is: err's scale
-    weight = [1.0 + i % 3 for i in range(len(scores))] if weighted and len(scores) > 1 else None
-    objective = lp.LambdaRank(name, sigma=sigma, cost=lp.RankNet(distance=distance), normalize="log" if log else None)
-    truth = expected(name, scores, labels, sigma, distance, log, weight)
-    queries = lp.queries.Queries(labels, [len(labels)], document_weight=weight)
-    # Changes of err are differences of nearly equal sums, and the oracle's rho (1 - rho) cancels near 0: 1e-15.
-    for exact, tolerance in ((False, 2e-6), (True, 1e-10)):
-        found = objective.differentiate(queries, scores, exact=exact, dtype=np.float64)
-        for mine, its in zip(found, truth, strict=True):
-            np.testing.assert_allclose(mine, its, rtol=tolerance, atol=tolerance * max(1e-9, np.abs(its).max()) + 1e-14)
-
-
-@pytest.mark.parametrize("measure", ["ndcg", "ndcg@10", "map", "err@10"])
-def test_fast_and_exact_agree_on_long_lists(measure):
-    random = np.random.default_rng(0)
-    labels, scores = random.integers(0, 5, 700), random.normal(size=700) + 1e5
-    objective = lp.LambdaRank(measure, cost=lp.RankNet(distance=0.01), normalize="log")
-    queries = lp.queries.Queries(labels, [300, 400])
-    fast, exact = (objective.differentiate(queries, scores, exact=x, dtype=np.float64) for x in (False, True))
-    for mine, its in zip(fast, exact, strict=True):
-        np.testing.assert_allclose(mine, its, rtol=0, atol=2e-6 * np.abs(its).max())
-
-
 def test_both_normalisations_of_ndcg_are_lightgbms_norm():
     """But for its table of sigmoids, which moves a margin by up to 5e-5."""
     scores = np.random.default_rng(0).normal(size=len(Y))
@@ -387,8 +272,8 @@ def test_normalisations_mix_say_themselves_and_are_refused_where_they_mean_nothi
     one = objective.gradients(Y, scores, GROUP)
     for sum_of_one in (lp.Mixture([(1.0, objective)]), lp.Graded([objective])):
         np.testing.assert_array_equal(sum_of_one.gradients(Y, scores, GROUP), one)
-    clicks = lp.Graded([objective, lp.LambdaRank("cndcg", labels=BINARY, normalize="log")], weights=[0.5, 0.5])
-    assert np.isfinite(clicks.gradients(Y, scores, GROUP)).all()
+    clicks = lp.Graded([objective, lp.LambdaRank("cndcg", labels="clicks", normalize="log")], weights=[0.5, 0.5])
+    assert np.isfinite(clicks.gradients(Y, scores, GROUP, columns={"clicks": BINARY})).all()
     steps = lp.LambdaRank("map", step="gradient", normalize="log").gradients(Y, scores, GROUP)
     np.testing.assert_array_equal(steps[0], lp.LambdaRank("map", normalize="log").gradients(Y, scores, GROUP)[0])
     assert (steps[1] == 1).all()
@@ -432,8 +317,6 @@ def test_yetirank_has_catboosts_weights():
 def test_yetirank_is_a_value_and_trains():
     preset = lp.presets.catboost_yetirank()
     assert preset == lp.presets.catboost_yetirank(0.85, 10) == pickle.loads(pickle.dumps(preset))
-    assert hash(preset) == hash(copy.deepcopy(preset))
-    assert preset != lp.presets.catboost_yetirank(0.9)
     assert "Decay(0.85)" in repr(preset)
     untrained = lp.evaluate("ndcg@10", Y, X[:, 0], GROUP)["ndcg@10"]
     data = xgb.DMatrix(X, Y)

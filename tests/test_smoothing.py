@@ -3,13 +3,10 @@
 import functools
 import itertools
 import math
-import pickle
 
-import lightgbm as lgb
 import numpy as np
 import pytest
 import scipy.stats
-import xgboost as xgb
 
 import lambdaplug as lp
 from lambdaplug.kernels import label_hash_kernel, noise_kernel
@@ -75,26 +72,14 @@ def test_the_expectation_is_the_integral(measure, kind):
         assert np.all(np.abs(mean - expected) <= 4.5 * error + 2e-6)
 
 
-@pytest.mark.parametrize("measure", ["ndcg@3", "map", "err@3(max_label=3)"])
-def test_the_expectation_is_that_of_draws_by_numpy(measure):
-    scores, labels = np.array([0.5, 0.0, -0.7, 0.2]), [0, 3, 1, 0]
-    z = scores + np.random.default_rng(0).logistic(size=(40_000, 4))
-    orders, counts = np.unique(np.argsort(-z, axis=1), axis=0, return_counts=True)
-    forces = np.array([force(measure, scores, labels, order) for order in orders.tolist()])
-    expected = counts @ forces / counts.sum()
-    spread = np.sqrt(counts @ (forces - expected) ** 2 / counts.sum() / counts.sum())
-    mean, error = drawn(measure, scores, labels, noise=1.0)
-    assert np.all(np.abs(mean - expected) <= 4.5 * np.hypot(error, spread) + 2e-6)
-
-
 @pytest.mark.parametrize("measure", MEASURES)
 def test_the_limits(measure):
     random = np.random.default_rng(1)
     scores, labels = random.normal(size=5), [0, 1, 3, 0, 2]
-    plain = lp.LambdaRank(measure).gradients(labels=labels, scores=scores, group=[5])
+    plain = lp.LambdaRank(measure).gradients(labels, scores, [5])
     for noise in (0.0, 1e-9):
         np.testing.assert_array_equal(
-            lp.LambdaRank(measure, noise=noise, samples=3).gradients(labels=labels, scores=scores, group=[5]), plain
+            lp.LambdaRank(measure, noise=noise, samples=3).gradients(labels, scores, [5]), plain
         )
     orders = list(itertools.permutations(range(5)))
     expected = np.mean([force(measure, scores, labels, order) for order in orders], axis=0)
@@ -128,78 +113,8 @@ def test_distances_are_those_of_the_noisy_scores(measure, spread):
     order = np.argsort(-z, kind="stable").tolist()
     expected = force(measure, scores, labels.tolist(), order, z)
     objective = lp.LambdaRank(measure, cost=lp.RankNet(distance=0.01), noise=0.6, seed=5)
-    found = objective.gradients(labels=labels, scores=scores, group=[12])[0]
+    found = objective.gradients(labels, scores, [12])[0]
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6 * np.abs(expected).max())
-
-
-DATA = lp.data.cubic(queries=60, documents=15, features=6, noise=0.3)
-
-
-def options():
-    yield {"measure": "ndcg"}
-    yield {"measure": "map@5", "normalize": "log"}
-    yield {"measure": "mrr", "cost": lp.Sigmoid(0.5), "samples": 2}
-    yield {"measure": "ndcg", "construction": "spring_smooth"}
-    yield {
-        "measure": "err@10(max_label=4)",
-        "construction": lp.constructions.LocalCost(window=3),
-        "noise_kind": "normal",
-    }
-    yield {"measure": "ndcg@10", "neighbours": 1, "samples": 4}
-    yield {"measure": "recall@5", "cost": lp.RankNet(distance=0.01), "normalize": "log"}
-    yield {"measure": lp.custom("top3", lambda labels: labels[:3].sum(), k=3)}
-    yield {"measure": "bpref", "labels": np.where(np.arange(len(DATA.labels)) % 5, DATA.labels, np.nan)}
-
-
-@pytest.mark.parametrize("given", list(options()), ids=lambda given: str(given["measure"]))
-def test_what_holds_for_every_kind_of_objective(given):
-    objective = lp.LambdaRank(noise=0.7, seed=3, **given)
-    random = np.random.default_rng(0)
-    scores = random.normal(size=len(DATA.labels)).astype(np.float32)
-    gradient, hessian = objective.gradients(DATA.labels, scores, DATA.group)
-    assert np.all(hessian > 0)
-    totals = np.add.reduceat(gradient.astype(float), np.cumsum(DATA.group) - DATA.group)
-    np.testing.assert_allclose(totals, 0.0, atol=1e-5 * np.abs(gradient).max())
-    np.testing.assert_array_equal(objective.gradients(DATA.labels, scores, DATA.group, iteration=9)[0], gradient)
-    for threads in (1, 2, 3):
-        lp.set_num_threads(threads)
-        np.testing.assert_array_equal(objective.gradients(DATA.labels, scores, DATA.group), (gradient, hessian))
-    lp.set_num_threads(None)
-    for change in ({"seed": 4}, {"noise": 0.8}):
-        other = lp.LambdaRank(**{"noise": 0.7, "seed": 3, **given, **change})
-        assert np.any(other.gradients(DATA.labels, scores, DATA.group)[0] != gradient)
-    # A query's draws are its own: the same in any company, as on any part of a cluster.
-    half = np.cumsum(DATA.group)[29]
-    if given.get("labels") is None:
-        alone = objective.gradients(DATA.labels[half:], scores[half:], DATA.group[30:])[0]
-        np.testing.assert_array_equal(alone, gradient[half:])
-    weighted = objective.gradients(DATA.labels, scores, DATA.group, np.full(len(DATA.group), 2.0))[0]
-    if objective.normalize != "std":
-        np.testing.assert_allclose(weighted, 2 * gradient, rtol=1e-5)
-
-
-def test_tiers_weights_and_sums_smooth_too():
-    random = np.random.default_rng(0)
-    scores, clicks = random.normal(size=len(DATA.labels)), random.random(len(DATA.labels)).round(1)
-    tiers = [lp.LambdaRank("ndcg", noise=1.0), lp.LambdaRank("cndcg@5", labels=clicks, noise=0.5, ignore_zero=True)]
-    graded = lp.Graded(tiers, weights=[0.7, 0.3])
-    a, b = graded.gradients(DATA.labels, scores, DATA.group)[0], tiers[0].gradients(DATA.labels, scores, DATA.group)[0]
-    assert np.abs(a - 0.7 * b).max() > 0
-    mixed = lp.Mixture([(0.7, tiers[0]), (0.3, lp.LambdaRank("map"))]).gradients(DATA.labels, scores, DATA.group)[0]
-    plain = lp.LambdaRank("map").gradients(DATA.labels, scores, DATA.group)[0]
-    np.testing.assert_allclose(mixed, 0.7 * b + 0.3 * plain, atol=1e-6)
-    weight = random.random(len(DATA.labels))
-    weighted = tiers[0].gradients(DATA.labels, scores, DATA.group, weight)[0]
-    assert np.any(weighted != b)
-    np.testing.assert_allclose(weighted.sum(), 0.0, atol=1e-4)
-
-
-def test_the_order_of_rows_changes_the_draws_and_not_their_distribution():
-    scores, labels = np.array([0.5, 0.0, -0.7, 0.2]), np.array([0, 3, 1, 0])
-    turned = [2, 0, 3, 1]
-    mean, error = drawn("map", scores, labels, noise=1.0)
-    other, more = drawn("map", scores[turned], labels[turned], noise=1.0)
-    assert np.all(np.abs(other - mean[turned]) <= 4.5 * np.hypot(error[turned], more) + 2e-6)
 
 
 def test_long_lists_are_ranked_alike():
@@ -208,38 +123,13 @@ def test_long_lists_are_ranked_alike():
     for n in (256, 257, 700):
         scores, labels = random.normal(size=n), random.integers(0, 4, n)
         for measure in ("ndcg", "ndcg@10"):
-            found = lp.LambdaRank(measure, noise=1.0).gradients(labels=labels, scores=scores, group=[n])[0]
+            found = lp.LambdaRank(measure, noise=1.0).gradients(labels, scores, [n])[0]
             noisy = np.empty(n)
             states = np.empty(1, np.uint32)
             label_hash_kernel()(labels.astype(float), np.array([0, n]), states)
             noise_kernel("logistic")(scores, (states, 0, 0, 1.0), np.array([0, n]), 0, 1, noisy)
             expected = force(measure, scores, labels, np.argsort(-noisy, kind="stable").tolist())
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("host", ["lightgbm", "xgboost"])
-def test_trainings_continue_and_noise_may_follow_a_schedule(host):
-    def train(objective, rounds, before=None, threads=1):
-        if host == "lightgbm":
-            parameters = {"objective": objective, "verbose": -1, "num_threads": threads, "num_leaves": 7}
-            data = lgb.Dataset(DATA.X, DATA.labels, group=DATA.group, free_raw_data=False)
-            return lgb.train(parameters, data, rounds, init_model=before)
-        parameters = {"nthread": threads, "max_depth": 3, "base_score": 0.0}
-        data = xgb.DMatrix(DATA.X, DATA.labels, qid=DATA.qid)
-        return xgb.train(parameters, data, rounds, obj=objective, xgb_model=before)
-
-    def predicted(model):
-        return model.predict(DATA.X if host == "lightgbm" else xgb.DMatrix(DATA.X))
-
-    falling = lp.LambdaRank("ndcg@5", noise=lp.cosine(1.0, 0.0, 10), normalize="log")
-    whole = train(falling, 12)
-    np.testing.assert_array_equal(predicted(train(falling, 6, train(falling, 6))), predicted(whole))
-    np.testing.assert_array_equal(
-        predicted(train(pickle.loads(pickle.dumps(falling)), 12, threads=2)), predicted(whole)
-    )
-    assert falling.at(10).noise == 0.0
-    plain = lp.evaluate("ndcg@5", DATA.labels, np.zeros(len(DATA.labels)), DATA.group)["ndcg@5"]
-    assert lp.evaluate("ndcg@5", DATA.labels, predicted(whole), DATA.group)["ndcg@5"] > plain + 0.1
 
 
 @pytest.mark.parametrize(
@@ -254,7 +144,7 @@ def test_trainings_continue_and_noise_may_follow_a_schedule(host):
         ({"noise": 1, "neighbours": 0}, "neighbours: expected an integer >= 1, or None"),
         ({"neighbours": 1}, "neighbours: expected noise= beside it"),
         ({"noise": 1, "seed": -1}, "seed: expected an integer from 0 to"),
-        ({"noise": 1, "noise_kind": "gumbel"}, "noise_kind: expected 'logistic' or 'normal', got 'gumbel'"),
+        ({"noise": 1, "noise_kind": "cauchy"}, "noise_kind: expected 'logistic', 'normal', 'gumbel', got 'cauchy'"),
         ({"noise": 1, "construction": "discrete_bounded"}, "has no pair cost, so noise= cannot smooth it"),
         ({"noise": lp.on_plateau("ndcg")}, "noise: lp.on_plateau moves a mixture's weights"),
     ],
@@ -264,14 +154,14 @@ def test_what_makes_no_sense_is_refused(options, message):
         lp.LambdaRank("map", **options)
 
 
-def test_a_schedule_that_falls_below_zero_is_refused():
+def test_noise_follows_its_schedule():
+    falling = lp.LambdaRank("map", noise=lp.cosine(1.0, 0.0, 10))
+    for iteration in (0, 4, 10):
+        fixed = lp.LambdaRank("map", noise=lp.cosine(1.0, 0.0, 10)(iteration)).gradients(
+            [0, 2, 1], [0.0, 1.0, 0.5], [3]
+        )
+        found = falling.gradients([0, 2, 1], [0.0, 1.0, 0.5], [3], iteration=iteration)
+        np.testing.assert_array_equal(found, fixed)
     objective = lp.LambdaRank("map", noise=lambda m: 1.0 - m)
     with pytest.raises(lp.LambdaplugError, match="noise is -2 at iteration 3; it must be >= 0"):
         objective.gradients([0, 1], [0.0, 1.0], [2], iteration=3)
-
-
-def test_it_prints_as_it_was_made():
-    text = "LambdaRank('map', noise=0.5, samples=2, noise_kind='normal', neighbours=3, seed=7)"
-    objective = lp.LambdaRank("map", noise=0.5, samples=2, noise_kind="normal", neighbours=3, seed=7)
-    assert repr(objective) == text
-    assert eval(f"lp.{text}") == objective

@@ -35,11 +35,16 @@ def clicks():
     return data.X, clicked.astype(float), data.group, position
 
 
+def columns(clicks):
+    """Where rows were shown, and other labels of them."""
+    _, y, _, position = clicks
+    return {"third": np.arange(len(y)) % 3, **({} if position is None else {"shown": position})}
+
+
 def lightgbm(objective, clicks, rounds=ROUNDS, position=None, **further):
     X, y, group, _ = clicks
-    return lgb.train(
-        {**PARAMETERS, "objective": objective}, lgb.Dataset(X, y, group=group, position=position), rounds, **further
-    )
+    data = lp.attach(lgb.Dataset(X, y, group=group, position=position), **columns(clicks))
+    return lgb.train({**PARAMETERS, "objective": objective}, data, rounds, **further)
 
 
 def matrix(clicks, position=None):
@@ -48,7 +53,7 @@ def matrix(clicks, position=None):
     data.set_group(group)
     if position is not None:
         data.set_float_info("label_lower_bound", position)
-    return data
+    return lp.attach(data, **columns(clicks))
 
 
 def xgboost(objective, clicks, rounds=ROUNDS, position=None, **further):
@@ -63,7 +68,7 @@ def by_hand(objective, clicks, method, rounds=3, rate=0.15, regularization=0.0, 
     if method == "additive":
         b = np.zeros(count, np.float32)
         for _ in range(rounds):
-            gradient, hessian = objective.gradients(y, scores + b[p], group)
+            gradient, hessian = objective.gradients(y, scores + b[p], group, columns=columns(clicks))
             g, h, n = (np.bincount(p, w, count) for w in (gradient, hessian, None))
             b = (b + rate * (-g - regularization * n * b) / (h + regularization * n + 0.001)).astype(np.float32)
         return (b,)
@@ -89,7 +94,7 @@ def test_around_the_preset_it_grows_lightgbms_own_trees(clicks, regularization):
     data = lgb.Dataset(X, clicks[1], group=clicks[2], position=position)
     theirs = lgb.train({**PARAMETERS, **built_in}, data, 20)
     inner = lp.presets.lightgbm()
-    ours = lightgbm(lp.Unbiased(inner, position, regularization=regularization), clicks, 20)
+    ours = lightgbm(lp.Unbiased(inner, "shown", regularization=regularization), clicks, 20)
     field = lightgbm(lp.Unbiased(inner, regularization=regularization), clicks, 20, position=position)
     assert not np.array_equal(theirs.predict(X), lightgbm(inner, clicks, 20).predict(X))
     for booster in (ours, field):
@@ -102,20 +107,20 @@ def test_around_the_preset_it_grows_lightgbms_own_trees(clicks, regularization):
         ("additive", lp.LambdaRank("map")),
         ("additive", lp.objective("map")),
         ("additive", lp.Approx("ndcg")),
-        ("additive", lp.Graded([lp.LambdaRank("map"), lp.LambdaRank("pairs", labels=np.arange(720) % 3)])),
+        ("additive", lp.Graded([lp.LambdaRank("map"), lp.LambdaRank("pairs", labels="third")])),
         ("pairwise", lp.LambdaRank("map")),
         ("pairwise", lp.LambdaRank("ndcg@3")),  # pairs below rank 3 have no force, and yet a cost
     ],
     ids=str,
 )
 def test_what_is_learned_follows_the_formulas(clicks, method, inner):
-    _, y, group, position = clicks
+    _, y, group, _ = clicks
     scores = np.random.default_rng(1).normal(size=len(y))
     rate = {"rate": 0.15} if method == "additive" else {}
-    objective = lp.Unbiased(inner, position, method, regularization=0.3, clip=1e6, **rate)
-    memory, queries = {}, Queries(y, group)
-    for _ in range(3):
-        objective.differentiate(queries, scores, memory=memory)
+    objective = lp.Unbiased(inner, "shown", method, regularization=0.3, clip=1e6, **rate)
+    memory, queries = {}, Queries(y, group, columns=columns(clicks))
+    for iteration in range(3):
+        objective.differentiate(queries, scores, iteration, memory=memory)
     curve = lp.position_bias(objective)
     expected = by_hand(inner, clicks, method, regularization=0.3, scores=scores)
     np.testing.assert_allclose(curve.columns, expected, rtol=1e-5, atol=1e-6)
@@ -133,8 +138,8 @@ def test_a_normalised_query_keeps_the_weights_of_its_clicks():
     scores, y, group = [0.0, 0.0, 0.0, 0.0], [0, 1, 0, 1], [2, 2]
     inner = lp.LambdaRank("pairs", normalize="log")
     plain, weighed = (
-        objective.gradients(y, scores, group)[0]
-        for objective in (inner, lp.Unbiased(inner, [0, 0, 1, 1], propensities=[1.0, 0.1]))
+        objective.gradients(y, scores, group, columns={"shown": [0, 0, 1, 1]})[0]
+        for objective in (inner, lp.Unbiased(inner, "shown", propensities=[1.0, 0.1]))
     )
     np.testing.assert_allclose(weighed / plain, [1, 1, 10, 10], rtol=1e-5)
 
@@ -154,26 +159,27 @@ def test_odds_are_read_as_chances():
 @pytest.mark.parametrize("kind", ["plain", "noise", "mixture", "graded", "log"])
 def test_pairs_are_those_of_the_fast_loops_while_nothing_is_learned(clicks, kind):
     _, y, group, position = clicks
+    own = {"shown": position, "third": np.arange(len(y)) % 3 > 1}
     rank = lp.LambdaRank("ndcg@5")
     inner = {
         "plain": rank,
         "noise": lp.LambdaRank("map", noise=1.0, samples=2),
         "mixture": lp.Mixture([(0.3, rank), (0.7, lp.LambdaRank("map", normalize="std"))]),
-        "graded": lp.Graded([rank, lp.LambdaRank("map", labels=np.arange(len(y)) % 3 > 1)]),
+        "graded": lp.Graded([rank, lp.LambdaRank("map", labels="third")]),
         "log": lp.LambdaRank("ndcg", cost=lp.RankNet(distance=0.01), normalize="log"),
     }[kind]
     scores = np.random.default_rng(2).normal(size=len(y))
-    plain = inner.gradients(y, scores, group)
+    plain = inner.gradients(y, scores, group, columns=own)
     for options in ({"method": "pairwise"}, {"propensities": [1.0] * 12}):
-        debiased = lp.Unbiased(inner, position, **options).gradients(y, scores, group)
+        debiased = lp.Unbiased(inner, "shown", **options).gradients(y, scores, group, columns=own)
         for ours, theirs in zip(debiased, plain, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-6)
 
 
 def test_known_propensities_weigh_the_better_document():
     def weighed(**options):
-        objective = lp.Unbiased(lp.LambdaRank("pairs"), [0, 1, 2], propensities=[1.0, 0.5, 0.01], **options)
-        return objective.gradients([0, 1, 1], [0.0, 0.0, 0.0], [3])[0] * 4
+        objective = lp.Unbiased(lp.LambdaRank("pairs"), "shown", propensities=[1.0, 0.5, 0.01], **options)
+        return objective.gradients([0, 1, 1], [0.0, 0.0, 0.0], [3], columns={"shown": [0, 1, 2]})[0] * 4
 
     np.testing.assert_allclose(weighed(), [2 + 20, -2, -20], rtol=1e-6)
     np.testing.assert_allclose(weighed(clip=5), [2 + 5, -2, -5], rtol=1e-6)
@@ -183,13 +189,13 @@ def test_known_propensities_weigh_the_better_document():
 @pytest.mark.parametrize("method", ["additive", "pairwise"])
 @pytest.mark.parametrize("train", [lightgbm, xgboost])
 def test_a_continued_training_goes_on_where_the_first_stopped(clicks, method, train):
-    X, _, _, position = clicks
-    objective = lp.Unbiased(lp.LambdaRank("ndcg"), position, method)
+    X, _, _, _ = clicks
+    objective = lp.Unbiased(lp.LambdaRank("ndcg"), "shown", method)
     old = "init_model" if train is lightgbm else "xgb_model"
     rows = X if train is lightgbm else xgb.DMatrix(X)
     whole = train(objective, clicks, 6)
     first = train(objective, clicks, 3)
-    going_on = lp.Unbiased(lp.LambdaRank("ndcg"), position, method, start=lp.position_bias(first))
+    going_on = lp.Unbiased(lp.LambdaRank("ndcg"), "shown", method, start=lp.position_bias(first))
     second = train(going_on, clicks, 3, **{old: first})
     np.testing.assert_array_equal(second.predict(rows), whole.predict(rows))
     assert lp.position_bias(second) == lp.position_bias(whole) != lp.position_bias(first)
@@ -198,8 +204,7 @@ def test_a_continued_training_goes_on_where_the_first_stopped(clicks, method, tr
 
 
 def test_trainings_learn_apart_in_threads_and_again(clicks):
-    position = clicks[3]
-    objective = lp.Unbiased(lp.LambdaRank("ndcg"), position, "pairwise")
+    objective = lp.Unbiased(lp.LambdaRank("ndcg"), "shown", "pairwise")
     alone = [lp.position_bias(lightgbm(objective, clicks, rounds)) for rounds in (4, 6)]
     assert alone[0] != alone[1]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -211,12 +216,12 @@ def test_trainings_learn_apart_in_threads_and_again(clicks):
 
 
 def test_the_number_of_threads_does_not_matter(clicks):
-    _, y, group, position = clicks
-    objective, curves = lp.Unbiased(lp.LambdaRank("ndcg"), position, "pairwise"), []
+    _, y, group, _ = clicks
+    objective, curves = lp.Unbiased(lp.LambdaRank("ndcg"), "shown", "pairwise"), []
     for threads in (1, 2):
-        memory, queries = {}, Queries(y, group)
-        for _ in range(2):
-            objective.differentiate(queries, np.zeros(len(y)), threads=threads, memory=memory)
+        memory, queries = {}, Queries(y, group, columns=columns(clicks))
+        for iteration in range(2):
+            objective.differentiate(queries, np.zeros(len(y)), iteration, threads=threads, memory=memory)
         curves.append(lp.position_bias(objective))
     assert curves[0] == curves[1]
 
@@ -224,18 +229,17 @@ def test_the_number_of_threads_does_not_matter(clicks):
 def test_both_cross_validations_know_the_positions_of_their_folds(clicks):
     X, y, group, position = clicks
     folds = list(lp.query_folds(group, 3))
-    objective, given = lp.Unbiased(lp.LambdaRank("ndcg")), lp.Unbiased(lp.LambdaRank("ndcg"), position)
+    objective, given = lp.Unbiased(lp.LambdaRank("ndcg")), lp.Unbiased(lp.LambdaRank("ndcg"), "shown")
     parameters = {**PARAMETERS, "objective": given}
-    kept = lgb.cv(
-        parameters, lgb.Dataset(X, y, group=group), 4, folds=folds, feval=lp.metric("ndcg"), return_cvbooster=True
-    )
+    data = lp.attach(lgb.Dataset(X, y, group=group), shown=position)
+    kept = lgb.cv(parameters, data, 4, folds=folds, feval=lp.metric("ndcg"), return_cvbooster=True)
     field = {**PARAMETERS, "objective": objective}
     data = lgb.Dataset(X, y, group=group, position=position)
     read = lgb.cv(field, data, 4, folds=folds, feval=lp.metric("ndcg"), return_cvbooster=True)
     for (train, _), ours, theirs in zip(folds, kept["cvbooster"].boosters, read["cvbooster"].boosters, strict=True):
         rows = np.sort(train)
         sizes = lp.data.sizes_of(np.repeat(np.arange(len(group)), group)[rows])
-        alone = lightgbm(lp.Unbiased(lp.LambdaRank("ndcg"), position[rows]), (X[rows], y[rows], sizes, None), 4)
+        alone = lightgbm(given, (X[rows], y[rows], sizes, position[rows]), 4)
         np.testing.assert_allclose(lp.position_bias(ours).bias, lp.position_bias(alone).bias, atol=0.1)
         # LightGBM numbers positions by their first appearance.
         np.testing.assert_allclose(
@@ -243,7 +247,7 @@ def test_both_cross_validations_know_the_positions_of_their_folds(clicks):
         )
     found = xgb.cv(XGB, matrix(clicks, position), 4, nfold=3, obj=objective, custom_metric=lp.metric("ndcg"))
     assert len(found) == 4
-    with pytest.raises(lp.LambdaplugError, match=r"a fold of xgb\.cv"):
+    with pytest.raises(lp.LambdaplugError, match=r"in xgb\.cv they come along"):
         xgb.cv(XGB, matrix(clicks), 2, nfold=3, obj=given)
     xgb.cv(XGB, matrix(clicks), 2, nfold=3, obj=lp.Unbiased(lp.LambdaRank("ndcg"), "rows"))
 
@@ -252,53 +256,38 @@ def test_both_cross_validations_know_the_positions_of_their_folds(clicks):
 def test_xgboost_learns_from_its_own_field_and_the_rows(clicks, method, options):
     X, y, group, position = clicks
     inner = lp.LambdaRank("ndcg")
-    given = xgboost(lp.Unbiased(inner, position, method, **options), clicks)
+    given = xgboost(lp.Unbiased(inner, "shown", method, **options), clicks)
     field = xgboost(lp.Unbiased(inner, None, method, **options), clicks, position=position)
     assert lp.position_bias(field) == lp.position_bias(given)
     order = np.lexsort((position, np.repeat(np.arange(len(group)), group)))
     shown = X[order], y[order], group, position[order]
     assert lp.position_bias(xgboost(lp.Unbiased(inner, "rows", method, **options), shown)) == lp.position_bias(
-        xgboost(lp.Unbiased(inner, shown[3], method, **options), shown)
+        xgboost(lp.Unbiased(inner, "shown", method, **options), shown)
     )
 
 
 def test_the_rate_is_the_boosters_own(clicks):
-    position = clicks[3]
     for train in (lightgbm, xgboost):
-        own = lp.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), position), clicks, 3))
-        said = lp.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), position, rate=0.15), clicks, 3))
+        own = lp.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), "shown"), clicks, 3))
+        said = lp.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), "shown", rate=0.15), clicks, 3))
         np.testing.assert_allclose(own.bias, said.bias, rtol=1e-5)
-        other = lp.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), position, rate=0.5), clicks, 3))
+        other = lp.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), "shown", rate=0.5), clicks, 3))
         assert abs(other.bias - own.bias).max() > 0.01
 
 
-def test_early_stopping_leaves_the_curve_of_the_last_round(clicks):
-    position = clicks[3]
-    objective, ran = lp.Unbiased(lp.LambdaRank("ndcg"), position, "pairwise"), []
-
-    def falling(scores, _data):
-        ran.append(len(scores))
-        return "falling", -float(len(ran)), True
-
-    X, y, group, _ = clicks
-    watched = [lgb.Dataset(X, y, group=group)]
-    stopped = lightgbm(
-        objective, clicks, 20, valid_sets=watched, feval=falling, callbacks=[lgb.early_stopping(2, verbose=False)]
-    )
-    assert stopped.best_iteration == 1 < len(ran) == 3
-    assert lp.position_bias(stopped) == lp.position_bias(lightgbm(objective, clicks, 3))
-
-
 def test_rankers_and_curves(clicks):
-    X, y, group, position = clicks
-    objective = lp.Unbiased(lp.LambdaRank("ndcg"), position, "pairwise")
-    ranker = lp.LGBMRanker(objective=objective, n_estimators=3, verbose=-1).fit(X, y, group=group)
+    X, y, group, _ = clicks
+    objective = lp.Unbiased(lp.LambdaRank("ndcg"), "shown", "pairwise")
+    ranker = lp.LGBMRanker(objective=objective, n_estimators=3, verbose=-1).fit(
+        X, y, group=group, columns=columns(clicks)
+    )
     curve = lp.position_bias(ranker)
     assert len(curve) == len(curve.plus) == len(curve.minus) == len(curve.propensity) == 12
     assert curve.plus[0] == curve.minus[0] == 1.0
     assert curve.plot(truth=1 / np.arange(1, 13)) is not None
     qid = np.repeat(np.arange(len(group)), group)
-    ranker = lp.XGBRanker(objective=lp.Unbiased(lp.LambdaRank("ndcg"), position), n_estimators=3).fit(X, y, qid=qid)
+    ranker = lp.XGBRanker(objective=lp.Unbiased(lp.LambdaRank("ndcg"), "shown"), n_estimators=3)
+    ranker.fit(X, y, qid=qid, columns=columns(clicks))
     assert lp.position_bias(ranker).bias.shape == (12,)
     with pytest.raises(lp.LambdaplugError, match="no position biases"):
         lp.position_bias(lightgbm(lp.LambdaRank("ndcg"), clicks, 1))
@@ -312,10 +301,7 @@ INNER = lp.LambdaRank("map")
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: lp.Unbiased(INNER, [0, -1]), "row 1 has -1"),
-        (lambda: lp.Unbiased(INNER, [np.nan, 1]), "row 0 has nan"),
-        (lambda: lp.Unbiased(INNER, [0, 0.5]), "row 1 has 0.5"),
-        (lambda: lp.Unbiased(INNER, "row"), "'rows' or None"),
+        (lambda: lp.Unbiased(INNER, [0, -1]), "say position='position'"),
         (lambda: lp.Unbiased(INNER, method="other"), "'additive' or 'pairwise'"),
         (lambda: lp.Unbiased("map"), "expected an objective"),
         (lambda: lp.Unbiased(INNER, "rows", regularization=-1), "regularization"),
@@ -333,17 +319,18 @@ def test_bad_arguments(make, said):
 
 
 @pytest.mark.parametrize(
-    ("objective", "said"),
+    ("objective", "shown", "said"),
     [
-        (lp.Unbiased(INNER, [0, 1, 2]), r"one value per row of the data set \(2\), got 3"),
-        (lp.Unbiased(INNER), "does not say where its rows were shown"),
-        (lp.Unbiased(INNER, [1, 2], propensities=[1, 0.5]), "subtract 1"),
-        (lp.Unbiased(INNER, "rows", propensities=lambda place: 1 - place), "for position 1"),
+        (lp.Unbiased(INNER, "shown"), [0, -1], "column 'shown': .*row 1 has -1"),
+        (lp.Unbiased(INNER, "shown"), [0, 0.5], "row 1 has 0.5"),
+        (lp.Unbiased(INNER), [0, 1], "does not say where its rows were shown"),
+        (lp.Unbiased(INNER, "shown", propensities=[1, 0.5]), [1, 2], "subtract 1"),
+        (lp.Unbiased(INNER, "rows", propensities=lambda place: 1 - place), [0, 1], "for position 1"),
     ],
 )
-def test_bad_data(objective, said):
+def test_bad_data(objective, shown, said):
     with pytest.raises(lp.LambdaplugError, match=said):
-        objective.gradients([0, 1], [0.0, 0.0], [2])
+        objective.gradients([0, 1], [0.0, 0.0], [2], columns={"shown": shown})
 
 
 def test_it_is_no_part_of_a_sum():
@@ -354,9 +341,8 @@ def test_it_is_no_part_of_a_sum():
 
 
 def test_on_a_cluster_positions_must_follow_the_rows():
-    for position in ([0, 1], None):
-        with pytest.raises(lp.LambdaplugError, match="or a Dask column"):
-            lp.Unbiased(INNER, position).check_share()
+    with pytest.raises(lp.LambdaplugError, match="or the name of a column"):
+        lp.Unbiased(INNER).check_share()
     with pytest.raises(lp.LambdaplugError, match="normalize=True divides by a mean"):
         lp.Unbiased(INNER, "rows", propensities=[1, 0.5], normalize=True).check_share()
     lp.Unbiased(INNER, "rows").check_share()
@@ -387,9 +373,9 @@ def users(request):
 @pytest.mark.parametrize("method", ["additive", "pairwise"])
 def test_models_of_clicks_are_better_by_the_true_labels_or_not_worse(users, method):
     eta, train, test, log = users
-    rows = train.X[log.rows], log.labels, log.group, None
+    rows = train.X[log.rows], log.labels, log.group, log.position
     inner = lp.LambdaRank("ndcg@10")
-    naive, ours = (lightgbm(one, rows, 25) for one in (inner, lp.Unbiased(inner, log.position, method)))
+    naive, ours = (lightgbm(one, rows, 25) for one in (inner, lp.Unbiased(inner, "shown", method)))
     found = lp.compare("ndcg@10", test.labels, naive.predict(test.X), ours.predict(test.X), test.group)
     assert found.interval[0 if eta else 1] > 0.0
     if eta:
@@ -397,23 +383,6 @@ def test_models_of_clicks_are_better_by_the_true_labels_or_not_worse(users, meth
         off = np.abs(lp.position_bias(ours).propensity - truth).max()
         assert off < 0.1
         assert off < np.abs(clicked / clicked[0] - truth).max()
-
-
-@pytest.mark.parametrize("method", ["additive", "pairwise"])
-def test_the_true_curve_is_found_beside_the_true_relevance(method):
-    """Clicks are not too likely, as odds would not be sums of a bias and relevance; 2,000 queries."""
-    data = lp.data.cubic(2000, 10, 5)
-    chances = 0.3 * np.array([0.1, 0.2, 0.4, 0.7, 1.0])
-    log = lp.data.simulate_clicks(
-        data.labels, data.group, users="position", chances=chances, sessions=1, rankings=10, variety=2.0
-    )
-    chance = chances[data.labels.astype(int)][log.rows]
-    rate = {"rate": 1.0} if method == "additive" else {}
-    objective = lp.Unbiased(lp.LambdaRank("ndcg"), log.position, method, **rate)
-    memory, queries = {}, Queries(log.labels, log.group)
-    for _ in range(8):
-        objective.differentiate(queries, np.log(chance / (1 - chance)), memory=memory)
-    np.testing.assert_allclose(lp.position_bias(objective).propensity, log.propensity, atol=0.05)
 
 
 # --- simulated users -----------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """Is a model a local optimum of a measure? A Monte Carlo certificate (Donmez, Svore, Burges 2009, section 5)."""
 
+from __future__ import annotations
+
 import math
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,44 +14,177 @@ import numpy.typing as npt
 from .. import plotting
 from ..checking import integer, progress_bar
 from ..errors import LambdaplugError
-from ..queries import Array
+from ..hosts.base import raw_scores, sliceable, weights_of
+from ..kernels import get_num_threads, rank_kernel, value_kernel
+from ..measures import Measure, as_measure
+from ..objectives import LambdaRank
+from ..queries import Array, Queries, refuse_score
+from ..rows import row_order
 from ..tables import Report
 from .curves import Curves
-from .landscape import Landscape, Trial, unit_directions
 
-__all__ = ["SINGLE_STEPS", "STEPS", "Optimality", "Rule", "Rules", "confidence_of", "directions_for", "examine"]
+__all__ = ["Landscape", "Optimality", "Trial", "local_optimality", "unit", "unit_direction"]
 
-Rule = Literal["significant", "strict"]
+Rule: TypeAlias = Literal["significant", "strict"]
 
 STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # times the norm of all weights
-SINGLE_STEPS = (-2.0, -1.0, -0.5, -0.1, 0.1, 0.5, 1.0, 2.0)  # times the root mean square of a weight
 TOLERANCE = 1e-12  # the same values summed in another order are no improvement
+BLOCK = 32  # directions at a time
+SHOWN = 4  # of them in the curves
 
 
-class Rules(NamedTuple):
-    """What an improvement is, and of how many directions; see ``lp.analysis.local_optimality``."""
+class Trial(NamedTuple):
+    """What happens to the mean of a measure along some directions: arrays ``[direction, step]``."""
 
-    rule: Rule = "significant"
-    level: float = 0.01
-    share: float = 0.01
+    value: float  # where the directions start
+    queries: int  # that have a value
+    change: Array
+    error: Array  # the standard error of ``change``, from the paired differences of the queries
+
+    def bound(self, level: float) -> float:
+        """What Student's t must exceed: the chance of any false alarm among all directions and steps is the level."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.queries - 1, 1.0 - level / max(self.change.size, 1)))
+
+    def improves(self, level: float | None) -> npt.NDArray[np.bool_]:
+        """Where the measure is higher; with a level, significantly so."""
+        higher: npt.NDArray[np.bool_] = self.change > TOLERANCE * max(1.0, abs(self.value))
+        return higher if level is None else higher & (self.change > self.bound(level) * self.error)
 
 
-def directions_for(share: float = 0.01, confidence: float = 0.99) -> int:
-    """How many directions it takes to say that fewer than this share improve: ln(1 - confidence) / ln(1 - share).
+class Landscape:
+    """The mean of a measure over queries, at the weights of a model and around them.
 
-    >>> directions_for(0.01, 0.99), directions_for(0.05, 0.95)
-    (459, 59)
+    Scores are linear in the weights: along a direction u they are s + eta * table @ u. So a direction costs one pass over the
+    table, and every step along it one ranking. No result depends on the number of threads.
+
+    Parameters
+    ----------
+    weights : array
+        Leaf values, or one weight per feature.
+    scores : array
+        The model's, one per row.
+    table : scipy.sparse.csr_matrix
+        What each row takes from the weights, [row, weight]: 1 for its leaves, or its features.
+    queries : Queries
+        Labels and groups.
+    measure : str or Measure
+        What is looked at.
+    threads : int, optional
+        Default all cores.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> table = sparse.csr_matrix(np.eye(2))  # two rows, each in a leaf of its own of one tree
+    >>> landscape = Landscape(np.array([0.0, 1.0]), np.array([0.0, 1.0]), table, Queries([0, 1], [2]), "ndcg")
+    >>> landscape.value()
+    1.0
+    >>> round(landscape.value(np.array([2.0, 0.0])), 4)  # with these added to the leaf values
+    0.6309
     """
-    return math.ceil(math.log(1.0 - confidence) / math.log1p(-share))
+
+    def __init__(
+        self,
+        weights: Array,
+        scores: Array,
+        table: Any,
+        queries: Queries,
+        measure: str | Measure,
+        threads: int | None = None,
+    ) -> None:
+        if table.shape[0] != len(queries.labels):
+            raise LambdaplugError(f"X: expected one row per label ({len(queries.labels)}), got {table.shape[0]}.")
+        self.weights, self.table, self.queries = weights, table, queries
+        self.scores = np.ascontiguousarray(scores, dtype=np.float64)
+        self.measure, self.threads = as_measure(measure), get_num_threads(threads)
+        self._prepared = self.measure.prepared_for(queries)
+        self._defined = int(np.count_nonzero(self._prepared.norm))
+        if not self._defined:
+            raise LambdaplugError(
+                f"{self.measure} is undefined for every query ({self.measure.undefined}): nothing to measure."
+            )
+
+    def value(self, moved: Array | None = None) -> float:
+        """The measure, with ``moved`` added to the weights."""
+        return self.along(lambda _: self.weights, 0, [], moved).value
+
+    def along(
+        self,
+        direction: Callable[[int], Array],
+        count: int,
+        steps: Sequence[float],
+        moved: Array | None = None,
+        tick: Callable[[int], Any] = lambda _: None,
+    ) -> Trial:
+        """Try every step along each of so many directions, vectors by number, from the weights (plus ``moved``)."""
+        start = self.scores if moved is None else self.scores + self.table @ moved
+        ranking = row_order(self.queries.offsets)
+        before = self._ruler()(start, ranking)
+        sums, squares = np.zeros((2, count, len(steps)))
+        for first in range(0, count, BLOCK):
+            block = range(first, min(first + BLOCK, count))
+            moves = self.table @ np.stack([direction(number) for number in block], axis=1)
+
+            def tried(number: int, moves: Array = moves, first: int = first) -> None:
+                measured, scores = self._ruler(), np.empty_like(start)
+                move, order = np.ascontiguousarray(moves[:, number - first]), ranking.copy()
+                for index, step in enumerate(steps):
+                    np.multiply(move, step, out=scores)
+                    np.add(scores, start, out=scores)
+                    change = measured(scores, order) - before
+                    sums[number, index], squares[number, index] = change.sum(), np.square(change).sum()
+
+            with ThreadPoolExecutor(self.threads) as pool:
+                list(pool.map(tried, block))
+            tick(len(block) * len(steps))
+        n = self._defined
+        variance = np.maximum(squares - sums**2 / n, 0.0) / max(n - 1, 1)
+        error = np.sqrt(variance / n) if n > 1 else np.full_like(sums, np.inf)
+        return Trial(float(before.sum()) / n, n, sums / n, error)
+
+    def lambda_direction(self, moved: Array | None = None) -> Array:
+        """Each weight's Newton step under the lambda forces of the measure, damped where a weight has little curvature.
+
+        Of unit length, or 0 where there is no force.
+        """
+        scores = self.scores if moved is None else self.scores + self.table @ moved
+        gradient, hessian = LambdaRank(self.measure).differentiate(self.queries, scores, threads=self.threads)
+        damped = self.table.power(2).T @ hessian.astype(np.float64)
+        damped += damped.mean()
+        return unit(
+            np.divide(
+                -(self.table.T @ gradient.astype(np.float64)), damped, out=np.zeros_like(damped), where=damped > 0.0
+            )
+        )
+
+    def _ruler(self) -> Callable[[Array, npt.NDArray[np.int32]], Array]:
+        """From scores and a ranking to one value per query; the ranking becomes that of the scores. One per thread."""
+        queries, prepared, longest = self.queries, self._prepared, self.queries.longest
+        rank, value = rank_kernel(), value_kernel(self.measure.value)
+        buffers, ranked = (np.empty((2, longest)), np.empty((2, longest), np.int32)), np.empty(longest)
+
+        def measured(scores: Array, order: npt.NDArray[np.int32]) -> Array:
+            row = rank(scores, queries.offsets, 0, len(queries), order, *buffers)
+            if row >= 0:
+                refuse_score(scores, row)
+            out = np.zeros(len(queries))
+            lists = queries.offsets, 0, len(queries), order
+            self.measure.run(value, prepared.gain, prepared.discount, prepared.k, lists, ranked, out)
+            return np.where(prepared.norm == 0.0, 0.0, out * prepared.norm)
+
+        return measured
 
 
-def confidence_of(directions: int, share: float = 0.01) -> float:
-    """With which confidence fewer than this share of directions improve, if none of so many did.
+def unit(vector: Array) -> Array:
+    """The vector at length 1; 0 stays 0."""
+    return vector / (float(np.sqrt(np.square(vector).sum())) or 1.0)
 
-    >>> round(confidence_of(459), 4)
-    0.9901
-    """
-    return 1.0 - (1.0 - share) ** directions
+
+def unit_direction(size: int, number: int, seed: int) -> Array:
+    """A random unit vector: a function of the seed and its number alone."""
+    return unit(np.random.default_rng([seed, number]).standard_normal(size))
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,88 +193,59 @@ class Optimality(Report):
 
     Attributes
     ----------
-    measure : str
-        What was looked at.
+    measure, value : str and float
+        What was looked at, and what it is at the model's own weights.
+    weights, norm, directions : int, float and int
+        How many weights, their norm, and how many random directions were tried.
     trial : Trial
         All directions at all steps: arrays [direction, step].
     steps : array
         Times ``norm``.
-    single, single_steps, single_weights : Trial and arrays
-        One weight at a time: by so many root mean squares of a weight, and which ones.
+    best_improvement, best_step, best_direction : float, float and array
+        The largest change of the measure, below 0 where every direction loses at every step; and where it was found: at
+        ``weights + best_step * norm * best_direction``.
     guided : Trial
         Along the lambda forces of the measure, which are no random direction.
-    weights, norm : int and float
-        How many, and their norm.
     curves : Curves
-        The measure along some directions, from -eta to eta, and over all directions.
-    share, rule, level, seed : float, str, float and int
+        The measure along some directions, and the lowest, the mean and the highest of all.
+    share, rule, level : float, str and float
         As asked for.
-    seconds : float
-        How long it took.
 
     Examples
     --------
     >>> import lambdaplug as lp
     >>> data = lp.data.cubic(queries=20, documents=8, features=5)
     >>> model = lp.LGBMRanker(objective="ndcg", n_estimators=4, verbose=-1).fit(data.X, data.labels, group=data.group)
-    >>> report = lp.analysis.local_optimality(model.booster_, *data, "map", 5, single_weights=0, progress=False)
+    >>> report = lp.analysis.local_optimality(model.booster_, *data, "map", 5, progress=False)
     >>> report.directions, report.measure
     (5, 'map')
     """
 
     measure: str
-    trial: Trial  # all directions at all steps
-    steps: Array  # times ``norm``
-    single: Trial  # one weight at a time
-    single_steps: Array  # times the root mean square of a weight
-    single_weights: npt.NDArray[np.int64]  # which ones
-    guided: Trial  # along the lambda forces of the measure, which are no random direction
+    value: float
     weights: int
-    norm: float  # of the weights
-    curves: Curves  #: the measure along some directions, from -eta to eta, and over all directions
+    norm: float
+    directions: int
+    trial: Trial
+    steps: Array
+    best_improvement: float
+    best_step: float
+    best_direction: Array
+    guided: Trial
     share: float
     rule: Rule
     level: float
-    seed: int
-    seconds: float
-
-    @property
-    def value(self) -> float:
-        """The measure at the model's own weights."""
-        return self.trial.value
-
-    @property
-    def directions(self) -> int:
-        return len(self.trial.change)
 
     @property
     def improves(self) -> npt.NDArray[np.bool_]:
         """By the rule: ``[direction, step]``."""
-        return self._better(self.trial, self.rule)
-
-    @property
-    def single_improves(self) -> npt.NDArray[np.bool_]:
-        """The same of the weights moved alone: ``[weight, step]``."""
-        return self._better(self.single, self.rule)
-
-    def _better(self, trial: Trial, rule: Rule) -> npt.NDArray[np.bool_]:
-        higher: npt.NDArray[np.bool_] = trial.change > TOLERANCE * max(1.0, abs(trial.value))
-        if rule == "strict" or not trial.change.size:
-            return higher
-        return higher & (trial.t > self._bound(trial))
-
-    def _bound(self, trial: Trial) -> float:
-        """What t must exceed. Bonferroni: the chance of any false alarm among all directions and steps is the level."""
-        from scipy.special import stdtrit
-
-        share = self.level / max(trial.change.size, 1)
-        return float(stdtrit(trial.queries - 1, 1.0 - share)) if trial.queries > 1 else math.inf
+        return self.trial.improves(self.level if self.rule == "significant" else None)
 
     @property
     def detectable(self) -> Array:
         """At each step, from about which change on an improvement is significant: the test's power."""
         errors: Array = self.trial.error.mean(axis=0)
-        return self._bound(self.trial) * errors
+        return self.trial.bound(self.level) * errors
 
     @property
     def improving(self) -> int:
@@ -152,6 +258,11 @@ class Optimality(Report):
         return self.improving == 0
 
     @property
+    def growing(self) -> bool:
+        """The measure rises significantly along the lambda forces: the model is not fully trained, and gets no verdict."""
+        return bool(self.guided.improves(self.level).any())
+
+    @property
     def confidence(self) -> float:
         """Of the verdict. An optimum: that fewer than ``share`` of all directions improve. None: that one really does.
 
@@ -159,7 +270,7 @@ class Optimality(Report):
         strict rule it is a fact about these queries.
         """
         if self.optimum:
-            return confidence_of(self.directions, self.share)
+            return 1.0 - (1.0 - self.share) ** self.directions
         return 1.0 if self.rule == "strict" else 1.0 - self.level
 
     @property
@@ -171,234 +282,171 @@ class Optimality(Report):
         return 1.0 if k == n else float(betaincinv(k + 1, n - k, 1.0 - self.level))
 
     @property
-    def best_improvement(self) -> float:
-        """The largest change of the mean measure found: below 0 where every direction loses at every step."""
-        return float(self.trial.change.max())
-
-    @property
-    def best(self) -> tuple[int, int]:
-        """Direction and step of the largest change."""
-        direction, step = np.unravel_index(int(self.trial.change.argmax()), self.trial.change.shape)
-        return int(direction), int(step)
-
-    @property
-    def best_step(self) -> float:
-        """Of the largest change, times the norm of the weights."""
-        return float(self.steps[self.best[1]])
-
-    @property
-    def best_direction(self) -> Array:
-        """Of the largest change: a unit vector over all weights. ``weights + best_step * norm * best_direction``."""
-        return self.direction(self.best[0])
-
-    def direction(self, number: int) -> Array:
-        """The unit vector of a direction, over all weights."""
-        return unit_directions(self.weights, [number], self.seed)[:, 0]
-
-    @property
-    def _how(self) -> str:
-        return "" if self.rule == "strict" else " significantly"
+    def _verdict(self) -> str:
+        if self.growing:
+            return f"still growing, no verdict: along the lambda forces it rises by {self.guided.change.max():.5f}"
+        if not self.optimum:
+            return f"NOT a local optimum, by {self.improving} of {self.directions} random directions"
+        if self.share_bound > 1.01 * self.share:
+            needed = math.ceil(math.log(self.level) / math.log1p(-self.share))
+            return f"no verdict: none of {self.directions} random directions improves it, and {needed} are needed"
+        return f"a local optimum: none of {self.directions} random directions improves it"
 
     def _before(self) -> list[str]:
-        verdict = "a local optimum" if self.optimum else "NOT a local optimum"
-        span = f"{self.steps.min():g} to {self.steps.max():g} times the norm of the {self.weights} weights"
-        lines = [f"{self.measure} {self.value:.4f} over {self.trial.queries} queries: {verdict}"]
-        if self.optimum:
-            lines += [
-                f"None of {self.directions} random directions improves it{self._how}, at steps of {span}:",
-                f"with confidence {self.confidence:.4g}, fewer than {100 * self.share:g} % of directions do.",
-            ]
-            higher = int(self._better(self.trial, "strict").any(axis=1).sum())
-            if higher:
-                lines.append(
-                    f"{higher} are higher at some step by chance or by little: by the strict rule it is no optimum."
-                )
-        else:
-            lines += [
-                f"{self.improving} of {self.directions} random directions improve it{self._how}, at steps of {span};",
-                f"the best by {self.best_improvement:+.5f} at {self.best_step:g} (direction {self.best[0]}).",
-                f"With confidence {1 - self.level:g}, at most {100 * self.share_bound:.3g} % of all directions improve.",
-            ]
-        return lines
+        return [
+            f"{self.measure} {self.value:.4f} over {self.trial.queries} queries: {self._verdict}",
+            f"Steps of so many times the norm of the {self.weights} weights; an improvement is {self.rule}. With confidence "
+            f"{1 - self.level:g}, at most {100 * self.share_bound:.3g} % of all directions improve.",
+        ]
 
     def _cells(self) -> list[list[str]]:
-        strict, sure = self._better(self.trial, "strict"), self._better(self.trial, "significant")
         cells = [["step", "higher", "significant", "mean change", "largest change", "significant from"]]
-        for index, step in enumerate(self.steps.tolist()):
-            change = self.trial.change[:, index]
-            counts = [f"{found[:, index].sum():d}" for found in (strict, sure)]
-            changes = [f"{value:+.6f}" for value in (change.mean(), change.max(), self.detectable[index])]
-            cells.append([f"{step:g}", *counts, *changes])
+        counts = [self.trial.improves(level).sum(axis=0).tolist() for level in (None, self.level)]
+        changes = self.trial.change.mean(axis=0), self.trial.change.max(axis=0), self.detectable
+        for step, higher, sure, *values in zip(self.steps, *counts, *changes, strict=True):
+            cells.append([f"{step:g}", str(higher), str(sure), *(f"{value:+.6f}" for value in values)])
         return cells
 
-    def _after(self) -> list[str]:
-        lines = []
-        if self.single.change.size:
-            higher = self._better(self.single, "strict").any(axis=1).sum()
-            sure = self._better(self.single, "significant").any(axis=1).sum()
-            lines.append(
-                f"One weight at a time: of {len(self.single_weights)} moved alone by up to "
-                f"{np.abs(self.single_steps).max():g} root mean squares, {higher} can raise it, {sure} significantly."
-            )
-        if self.guided.change.size:
-            rise, at = float(self.guided.change.max()), float(self.steps[int(self.guided.change.argmax())])
-            surely = ", significantly" if self._better(self.guided, "significant").any() else ""
-            lines.append(
-                "Along the lambda forces, the one direction that is not random, it "
-                + (
-                    f"rises by {rise:+.5f} at {at:g}{surely}: lp.analysis.polish goes on from here."
-                    if rise > TOLERANCE
-                    else "does not rise either."
-                )
-            )
-        return [*lines, f"{self.seconds:.1f} s"]
+    @property
+    def curves(self) -> Curves:
+        forward = np.hstack([np.zeros((self.directions, 1)), self.trial.change])  # from the model's own weights on
+        lines = {f"direction {number}": forward[number] for number in range(min(SHOWN, self.directions))}
+        lines |= {"lowest": forward.min(0), "mean": forward.mean(0), "highest": forward.max(0)}
+        values = (self.value + np.array(list(lines.values())).T).tolist()
+        rows = [dict(zip(lines, point, strict=True)) for point in values]
+        return Curves(np.append(0.0, self.steps), rows, over="step")
 
     def plot(self, ax: Any = None) -> Any:
         """The measure over the step, along some directions and over all of them (the papers' Figures 1-4 and 6).
 
         Returns Matplotlib's axes.
         """
-        x = self.curves.iterations
-        low, high = self.curves["lowest"], self.curves["highest"]
-        many = f"of {self.directions} random directions"
-        found = f"none {many} improves" if self.optimum else f"{self.improving} {many} improve"
-        verdict = f"{'a' if self.optimum else 'not a'} local optimum,\n{found} it{self._how}"
+        curves = self.curves
+        x = curves.iterations
         with plotting.drawing(ax) as ax:
-            ax.fill_between(x, low, high, color="0.85", label=f"all {self.directions} directions, forward")
-            for name, values in self.curves.items():
-                if name.startswith("direction"):
-                    ax.plot(x, values, ".-", label=name)
+            ax.fill_between(x, curves["lowest"], curves["highest"], color="0.85", label="all")
+            for name in list(curves)[: min(SHOWN, self.directions)]:
+                ax.plot(x, curves[name], ".-", label=name)
             ax.axhline(self.value, color="0.4", linestyle=":", linewidth=1, label="the model's value")
-            if self.rule == "significant":  # what the verdict asks of a curve
-                bound = np.concatenate([self.detectable[::-1], [0.0], self.detectable])
-                ax.plot(x, self.value + bound, "k--", linewidth=1, label="significant from about here")
             ax.set_xscale("symlog", linthresh=float(self.steps.min()))
             ax.set(xlabel="step / norm of the weights", ylabel=self.measure)
-            ax.set_title(f"{self.measure} {self.value:.4f}: {verdict}")
-            plotting.legend(ax)
-        return ax
-
-    def plot_weights(self, ax: Any = None, count: int = 4) -> Any:
-        """The measure as single weights move, for those that change it most; returns Matplotlib's axes."""
-        x = np.append(self.single_steps, 0.0)
-        order = np.argsort(x)
-        with plotting.drawing(ax) as ax:
-            for row in np.argsort(-np.ptp(self.single.change, axis=1), kind="stable")[:count]:
-                values = self.single.value + np.append(self.single.change[row], 0.0)
-                ax.plot(x[order], values[order], ".-", label=f"weight {self.single_weights[row]}")
-            ax.set(xlabel="change / root mean square of the weights", ylabel=self.measure)
-            ax.set_title(f"{self.measure} as single weights move: those that change it most")
+            ax.set_title(f"{self.measure} {self.value:.4f}:\n{self._verdict}")
             plotting.legend(ax)
         return ax
 
 
-def examine(
-    landscape: Landscape,
+def local_optimality(
+    booster: Any,
+    X: Any,
+    labels: npt.ArrayLike,
+    group: npt.ArrayLike | None = None,
+    measure: str | Measure = "",
     directions: int = 459,
     steps: Sequence[float] = STEPS,
     seed: int = 0,
     progress: bool = True,
-    rules: Rules = Rules(),  # noqa: B008 -- it never changes
-    single_weights: int = 100,
-    single_steps: Sequence[float] = SINGLE_STEPS,
-    shown: int = 4,
+    *,
+    qid: npt.ArrayLike | None = None,
+    columns: Mapping[str, npt.ArrayLike] | None = None,
+    rule: Rule = "significant",
+    level: float = 0.01,
+    share: float = 0.01,
+    threads: int | None = None,
 ) -> Optimality:
-    """The certificate for the weights of a landscape's model; see ``lp.analysis.local_optimality`` for what it means.
+    """Whether a boosted model is a local optimum of a measure over these rows.
+
+    The weights w are all leaf values, or those of a linear model. Each of so many random unit vectors u is tried:
+    M(w + eta u), eta being ``steps`` times the norm of w, M the mean over the queries where the measure is defined. If none
+    improves M, then with confidence 1 - (1 - share)^directions fewer than a share of all directions do: 0.99 for 459
+    directions and 1 %.
 
     Parameters
     ----------
-    landscape : Landscape
-        A measure around the weights of a model.
-    directions, steps, seed, progress, single_weights, single_steps, shown : optional
-        As for ``lp.analysis.local_optimality``.
-    rules : Rules
-        ``rule``, ``level`` and ``share`` of ``lp.analysis.local_optimality``.
+    booster : Booster or fitted ranker
+        Of either host: trees, or a linear model (``gblinear``). Trees with linear leaves, forests that average, XGBoost's DART
+        with dropped trees and models with several outputs are refused.
+    X : array-like or data frame
+        Rows, usually those it was trained on.
+    labels : array-like
+        One label per row.
+    group : array-like
+        The number of documents of each query, in order.
+    measure : str or Measure
+        M.
+    directions : int
+        How many random directions.
+    steps : sequence of float
+        How far, times the norm of all weights.
+    seed : int
+        Of the directions.
+    progress : bool
+        Whether to show a progress bar.
+    qid : array-like, optional
+        In place of ``group``: one query id per row, the rows of a query next to each other.
+    columns : mapping, optional
+        What the measure names besides labels, by name: ``{"clicks": clicks}``.
+    rule : 'significant' or 'strict'
+        What an improvement is. ``"strict"``, the papers': M is higher at some step. Measures of rankings are steps themselves,
+        flickering at a small scale, so small steps improve by chance. ``"significant"``: the paired t-test over queries finds
+        it higher at ``level``, one-sided, with Bonferroni's correction over all directions and steps. The report counts both.
+    level : float
+        Of that test.
+    share : float
+        Of all directions, in the statement above.
+    threads : int, optional
+        Default all cores.
 
     Returns
     -------
     Optimality
-        The report.
+        With ``.optimum .confidence .best_improvement .best_direction .best_step .curves .plot()``; it prints. A random
+        direction among thousands is almost at right angles to the one that matters, so the lambda forces of the measure are
+        tried too (``.guided``): where they raise it significantly the model is still growing (``.growing``), and the report
+        gives no verdict.
+
+    References
+    ----------
+    P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR. Y. Yue, C. Burges (2007), "On using
+    simultaneous perturbation stochastic approximation for IR measures, and the empirical optimality of LambdaRank", NIPS
+    Machine Learning for Web Search Workshop.
 
     Examples
     --------
-    >>> from lambdaplug.analysis import Landscape, LeafModel
-    >>> from lambdaplug.queries import Queries
-    >>> leaves = np.array([[0], [1]], np.int32)  # two rows, each in a leaf of its own of one tree
-    >>> model = LeafModel(np.array([0.0, 1.0]), 1, lambda first, last: (np.arange(2.0)[first:last], leaves[first:last]))
-    >>> landscape = Landscape(model, Queries([0, 1], [2]), "ndcg")
-    >>> report = examine(landscape, directions=5, steps=[0.1], single_weights=0, progress=False)
-    >>> report.optimum, report.value
-    (True, 1.0)
+    >>> import lightgbm as lgb
+    >>> import lambdaplug as lp
+    >>> data = lp.data.cubic(queries=20, documents=8, features=5)
+    >>> params = {"objective": lp.LambdaRank("ndcg"), "verbose": -1, "num_threads": 1}
+    >>> booster = lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), 4)
+    >>> report = lp.analysis.local_optimality(booster, *data, "ndcg", directions=20, progress=False)
+    >>> report.directions, report.optimum == (report.improving == 0)
+    (20, True)
     """
-    started = time.perf_counter()
-    _check(directions, steps, rules, single_weights)
-    weights = landscape.model.weights
-    norm = float(np.sqrt(np.square(weights).sum()))
-    if norm == 0.0:
-        raise LambdaplugError("local_optimality: all weights are 0, so steps have no scale: train the model first.")
-    size = len(weights)
-    forward = np.sort(np.asarray(steps, dtype=np.float64))  # near ones first: each ranking starts from the last
-    alone = np.asarray(single_steps, dtype=np.float64)
-    chosen = np.sort(np.random.default_rng(seed).permutation(size)[:single_weights])
-    shown = min(shown, directions)
-    total = (directions + shown + 2) * len(forward) + len(chosen) * len(alone)
-
-    def random(first: int, last: int) -> Array:
-        return norm * unit_directions(size, range(first, last), seed)
-
-    def one_each(first: int, last: int) -> Array:
-        table = np.zeros((size, last - first))
-        table[chosen[first:last], np.arange(last - first)] = norm / math.sqrt(size)
-        return table
-
-    with progress_bar(total, f"{landscape.measure}: local optimality", progress) as tick:
-        trial = landscape.along(random, directions, forward.tolist(), tick=tick)
-        best = int(trial.change.max(axis=1).argmax())
-        numbers = [*range(shown), *([best] if best >= shown else [])]
-        back = landscape.along(
-            lambda first, last: norm * unit_directions(size, numbers[first:last], seed),
-            len(numbers),
-            (-forward).tolist(),
-            tick=tick,
-        )
-        uphill = norm * landscape.lambda_direction()[:, None]
-        guided = landscape.along(lambda _first, _last: uphill, int(uphill.any()), forward.tolist(), tick=tick)
-        single = landscape.along(one_each, len(chosen), alone.tolist(), tick=tick)
-    found: dict[str, Any] = {"trial": trial, "single": single, "guided": guided}
-    asked: dict[str, Any] = {"steps": forward, "single_steps": alone, "single_weights": chosen, "seed": seed}
-    return Optimality(
-        measure=str(landscape.measure),
-        weights=size,
-        norm=norm,
-        curves=_curves(trial, back, forward, numbers, best),
-        **{**found, **asked, **rules._asdict()},
-        seconds=time.perf_counter() - started,
-    )
-
-
-def _curves(trial: Trial, back: Trial, steps: Array, numbers: list[int], best: int) -> Curves:
-    """Some directions both ways, all of them forward."""
-    names = [f"direction {number}" + (" (best)" if number == best else "") for number in numbers]
-    backward = (back.value + back.change[:, ::-1]).T.tolist()
-    rows: list[dict[str, float]] = [dict(zip(names, values, strict=True)) for values in backward]
-    rows.append(dict.fromkeys([*names, "lowest", "mean", "highest"], trial.value))
-    for index in range(len(steps)):
-        values = trial.value + trial.change[:, index]
-        over_all = {"lowest": values.min(), "mean": values.mean(), "highest": values.max()}
-        rows.append(
-            dict(zip(names, values[numbers].tolist(), strict=True)) | {k: float(v) for k, v in over_all.items()}
-        )
-    return Curves(np.concatenate([-steps[::-1], [0.0], steps]), rows, over="step")
-
-
-def _check(directions: int, steps: Sequence[float], rules: Rules, single_weights: int) -> None:
-    rule, level, share = rules
+    forward = np.sort(np.asarray(steps, dtype=np.float64).ravel())  # near ones first: each ranking starts from the last
     integer(directions, "directions")
-    values = np.asarray(steps, dtype=np.float64)
-    if values.ndim != 1 or not values.size or not (np.isfinite(values).all() and (values > 0).all()):
+    if not forward.size or not (np.isfinite(forward).all() and forward[0] > 0):
         raise LambdaplugError(f"steps: expected numbers above 0, as shares of the norm of the weights; got {steps!r}.")
     if not 0 < share < 1 or not 0 < level < 1:
         raise LambdaplugError(f"share and level: expected numbers between 0 and 1, got {share!r} and {level!r}.")
     if rule not in ("significant", "strict"):
         raise LambdaplugError(f"rule: expected 'significant' or 'strict', got {rule!r}.")
-    integer(single_weights, "single_weights", 0, purpose=", how many weights to move alone")
+    (model, weights, read), X, queries = (
+        weights_of(booster),
+        sliceable(X),
+        Queries(labels, group, qid=qid, columns=columns),
+    )
+    landscape = Landscape(weights, raw_scores(model, X), read(X), queries, measure, threads)
+    size, norm = len(weights), float(np.sqrt(np.square(weights).sum()))
+    if norm == 0.0:
+        raise LambdaplugError("local_optimality: all weights are 0, so steps have no scale: train the model first.")
+    uphill = landscape.lambda_direction()
+
+    def random(number: int) -> Array:
+        return norm * unit_direction(size, number, seed)
+
+    with progress_bar((directions + 1) * len(forward), f"{landscape.measure}: local optimality", progress) as tick:
+        trial = landscape.along(random, directions, forward.tolist(), tick=tick)
+        guided = landscape.along(lambda _: norm * uphill, int(uphill.any()), forward.tolist(), tick=tick)
+    best, at = np.unravel_index(int(trial.change.argmax()), trial.change.shape)
+    found = trial.change[best, at], forward[at], unit_direction(size, int(best), seed)
+    which = str(landscape.measure), trial.value, size, norm, directions
+    return Optimality(*which, trial, forward, *found, guided, share, rule, level)

@@ -3,109 +3,160 @@
 import abc
 import functools
 import inspect
-import sys
+import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, TypeAlias
 
-from ..deprecation import named
+import numpy as np
+import numpy.typing as npt
+
+from ..callers import callers, method_of
+from ..checking import shown
+from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import openmp_team
+from ..objectives import Objective, Unbiased
+from ..objectives.unbiased import PositionBias, State, keep_state, last_state
 from ..queries import Array, Queries
-from ..training import DataSet, Grown, Training
+from ..schedules import Learned
+from ..training import DataSet, Training
 
-__all__ = ["Host", "by_name", "calling", "waiting"]
+__all__ = [
+    "HOSTS",
+    "KNOWN",
+    "Host",
+    "Weights",
+    "by_name",
+    "host_named",
+    "host_of",
+    "learned",
+    "ones",
+    "position_bias",
+    "prepared",
+    "raw_scores",
+    "remember",
+    "sliceable",
+    "take",
+    "weights_of",
+]
+
+HOSTS = ("lightgbm", "xgboost")
+Weights: TypeAlias = tuple[Any, Array, Callable[[Any], Any]]
 
 
-def calling(kind: type | tuple[()], variable: str = "self") -> Any:
-    """The object of this class whose method, the innermost such call, is running in this thread; None if there is none.
-
-    With ``variable``, another of that call's variables.
-
-    The hosts pass an objective its scores and data set, and a metric the same; neither says which Booster is training,
-    which alone knows the round, its parameters and its trees. But the call comes from inside one of its methods. This and
-    ``waiting`` are the places that look at the callers' frames, and None is an answer that every caller must be able to
-    bear: a compiled caller has no frames, nor has one in another thread.
-    """
-    frame = sys._getframe(1)
-    while frame is not None:
-        caller = frame.f_locals.get("self") if frame.f_code.co_varnames[:1] == ("self",) else None
-        if isinstance(caller, kind):
-            return frame.f_locals.get(variable)
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
-
-
-def waiting(method: Callable[..., Any], handled: object) -> Any:
-    """The object whose method is running, in whichever thread, with this object in a variable; None if not just one is."""
-    found = []
-    for frame in sys._current_frames().values():
-        while frame is not None:
-            if frame.f_code is getattr(method, "__code__", None):
-                variables = frame.f_locals
-                found += [variables["self"]] if any(one is handled for one in variables.values()) else []
-            frame = frame.f_back  # type: ignore[assignment]
-    return found[0] if len(found) == 1 else None
+PACKAGE = __name__.partition(".")[0] + "."
+# Parameters of the hosts' own objectives, and what to say in their place.
+PRESET = "For the host's own objective: lp.presets."
+PAIRS = "Cut-offs are the measure's, lp.objective('ndcg@30')."
+UNBIASED = "Position bias: lp.Unbiased(objective)."
+SCALED = "Normalisations are LambdaRank's, normalize= and cost=lp.RankNet(distance=...); lp.objective has both."
+IGNORED = {
+    "label_gain": "Gains are the measure's, lp.NDCG(gain=[0, 1, 3, 7]).",
+    "ndcg_exp_gain": "Gains are the measure's, lp.NDCG(gain='linear').",
+    "sigmoid": "The steepness is sigma= of lp.LambdaRank and lp.objective.",
+    "lambdarank_truncation_level": PAIRS,
+    "lambdarank_num_pair_per_sample": PAIRS,
+    "lambdarank_pair_method": PRESET,
+    "lambdarank_norm": SCALED,
+    "lambdarank_normalization": SCALED,
+    "lambdarank_score_normalization": SCALED,
+    "lambdarank_unbiased": UNBIASED,
+    "lambdarank_bias_norm": UNBIASED,
+    "lambdarank_position_bias_regularization": UNBIASED,
+}
 
 
 def by_name(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """A call's arguments by the names that the method's own signature gives them, ``self`` left out."""
-    return named(method.__name__, list(inspect.signature(method).parameters)[1:], args, kwargs)
+    given = inspect.signature(method).bind_partial(None, *args).arguments
+    twice = sorted(given.keys() & kwargs)
+    if twice:
+        raise TypeError(f"{method.__name__}() got {twice[0]!r} twice")
+    return {**dict(list(given.items())[1:]), **kwargs}
+
+
+# What is known of each Booster's training, for as long as the Booster is there. No value may hold a Booster.
+_trainings: "weakref.WeakKeyDictionary[Any, Training]" = weakref.WeakKeyDictionary()
+# What tells whether a data set is as it was when it was read, and its rows then.
+KNOWN: "weakref.WeakKeyDictionary[Any, tuple[Any, Queries]]" = weakref.WeakKeyDictionary()
 
 
 class Host(abc.ABC):
     """One host; a subclass is made once, in the host's module."""
 
     name: ClassVar[str]
-    hessian_floor: ClassVar[str]  # the parameter that can forbid every split
+    floor_name: ClassVar[str]  # the parameter that can forbid every split
     directed: ClassVar[bool]  # a metric has to say that higher is better
 
     def __init__(self, booster: type, module: object) -> None:
         self._booster = booster
+        self._package = booster.__module__.partition(".")[0]
         self._team = openmp_team(getattr(module, "_LIB", None))
-        self._known: weakref.WeakKeyDictionary[Any, tuple[Any, Queries]] = weakref.WeakKeyDictionary()  # by their owner
-        self._trainings: weakref.WeakKeyDictionary[Any, Training] = weakref.WeakKeyDictionary()
 
     def training(self, booster: Any) -> Training:
         """What is known of this Booster's training."""
-        return self._trainings.setdefault(booster, Training())
+        return _trainings.setdefault(booster, Training())
 
     def read(self, data: Any) -> DataSet:
         """Everything about the call that brought this data set."""
-        booster = calling(self._booster)
+        method = method_of(self._booster)
+        booster = None if method is None else method.f_locals["self"]
+        look = method is None or method.f_code.co_name not in ("update", "boost")
+        training = None if booster is None else self.training(booster)
+        # Who called the objective or the metric: the Booster itself, or a function of the user's.
+        names = (frame.f_globals.get("__name__", "") for frame in callers())
+        own = next((name for name in names if not name.startswith(PACKAGE)), "").startswith(self._package)
         self.check(booster, data)
+        if training is not None and not look and not training.checked:
+            training.checked = True
+            self._warn_of_ignored(self.given(booster))
         return DataSet(
             self.queries(booster, data),
             self.name,
             self.threads(booster, data),
             self._team,
-            booster,
-            None if booster is None else self.training(booster),
-            0 if booster is None else self.trees(booster),
-            self.hessian_floor,
-            functools.partial(self.grown, booster),
-            functools.partial(self.on_metric, booster, data),
-            self.total(),
+            training,
+            look,
+            functools.partial(self.iteration, booster, look),
+            self.floor_name,
+            functools.partial(self.hessian_floor, booster),
+            functools.partial(self.on_metric, booster),
+            self.total(booster),
             self.is_partial(booster),
-            self.is_stand_in(data),
             self.directed,
             functools.partial(self.learning_rate, booster),
+            ("metric" if look else "objective") if own else "",
         )
+
+    def _warn_of_ignored(self, given: set[str]) -> None:
+        unused = sorted(given & IGNORED.keys())
+        if unused:
+            warnings.warn(
+                f"{self.name} uses {', '.join(unused)} in its own objectives alone, so that they have no effect here. "
+                + " ".join(dict.fromkeys(IGNORED[name] for name in unused)),
+                LambdaplugWarning,
+                stacklevel=2,
+            )
+
+    def iteration(self, booster: Any, look: bool, scores: Array) -> int:
+        """The round that begins with these scores, or that is looked at."""
+        return 0 if booster is None else self.rounds(booster)
 
     @abc.abstractmethod
     def queries(self, booster: Any, data: Any) -> Queries:
         """The rows of a data set; the same object as long as it does not change."""
 
     @abc.abstractmethod
-    def trees(self, booster: Any) -> int:
-        """How many rounds the Booster has kept."""
+    def rounds(self, booster: Any) -> int:
+        """How many a Booster has had."""
 
     @abc.abstractmethod
     def threads(self, booster: Any, data: Any) -> int | None:
         """What the training was told to use."""
 
     @abc.abstractmethod
-    def grown(self, booster: Any, rounds: int) -> Grown | None:
-        """The trees of so many last rounds; None where there are none."""
+    def hessian_floor(self, booster: Any) -> float:
+        """The least sum of hessians that a leaf may hold; 0 where there are no leaves."""
 
     @abc.abstractmethod
     def learning_rate(self, booster: Any) -> float | None:
@@ -118,17 +169,195 @@ class Host(abc.ABC):
     def check(self, booster: Any, data: Any) -> None:  # noqa: B027
         """Refuse parameters with which a custom objective would learn nothing."""
 
-    def on_metric(self, booster: Any, data: Any, reported: list[tuple[str, float]]) -> None:  # noqa: B027
-        """A metric reports these measures of a data set, of which higher is better."""
+    def on_metric(self, booster: Any, names: list[str]) -> None:
+        """A metric reports under these names, of which higher is better."""
+        training = None if booster is None else self.training(booster)
+        if training is None or training.named:
+            return
+        training.named = True
+        both = sorted(set(names) & self.own_metrics(booster))
+        if both:
+            warnings.warn(
+                f"{self.name} reports a metric of its own as {both[0]!r}, as lp.metric does: which of the two a history or early "
+                f"stopping takes is not said. Leave {self.name}'s out, or say lp.metric({both[0]!r}, name='lp-{both[0]}').",
+                LambdaplugWarning,
+                stacklevel=2,
+            )
 
-    def total(self) -> Callable[[Array], Array] | None:
+    @abc.abstractmethod
+    def given(self, booster: Any) -> set[str]:
+        """The names of parameters of this training that are not as usual."""
+
+    @abc.abstractmethod
+    def own_metrics(self, booster: Any) -> set[str]:
+        """The names under which the host itself reports, of those that measures here may have too."""
+
+    def total(self, booster: Any) -> Callable[[Array], Array] | None:
         """How arrays are added up over the workers that train together; None on one machine."""
         return None
 
-    def is_partial(self, booster: Any) -> bool:  # noqa: ARG002
+    def is_partial(self, booster: Any) -> bool:
         """Whether this is one worker of several that train together."""
-        return self.total() is not None
+        return self.total(booster) is not None
 
-    def is_stand_in(self, data: Any) -> bool:  # noqa: ARG002
-        """Whether the data set is no more than a row for a worker without any."""
-        return False
+    @abc.abstractmethod
+    def scores(self, model: Any, X: Any, rounds: int | None) -> Any:
+        """What a Booster predicts for these rows, with so many of its rounds: None is as it predicts by itself, -1 all."""
+
+    def prepared(self, model: Any, X: Any) -> Any:
+        """The rows as this Booster reads them fastest, for several predictions."""
+        return X
+
+    @abc.abstractmethod
+    def weights(self, model: Any) -> Weights:
+        """See :func:`weights_of`."""
+
+    @abc.abstractmethod
+    def data(self, X: Any, labels: Any, group: Any, reference: Any) -> Any:
+        """A data set of these rows; the reference is the training data, for an evaluation set."""
+
+    @abc.abstractmethod
+    def train(self, objective: Any, data: Any, valid: Any, metric: Any, params: Mapping[str, Any], rounds: int) -> Any:
+        """A Booster; the metric, if there is one, is evaluated on the further data set."""
+
+
+# --- of either host ---------------------------------------------------------------------------------------------------
+
+
+def host_named(name: str) -> Host:
+    """A host is imported when it is first asked for, so neither is needed for the other."""
+    if name == "lightgbm":
+        from .lightgbm import HOST as LIGHTGBM
+
+        return LIGHTGBM
+    from .xgboost import HOST as XGBOOST
+
+    return XGBOOST
+
+
+def host_of(thing: Any) -> Host:
+    """The host of a data set, a model or what a callback is given."""
+    packages = (kind.__module__.partition(".")[0] for kind in type(thing).__mro__)
+    name = next((name for name in packages if name in HOSTS), None)
+    if name is None:
+        raise LambdaplugError(
+            f"expected a Booster or a fitted ranker of LightGBM or XGBoost, got {type(thing).__name__}."
+        )
+    return host_named(name)
+
+
+def booster_of(model: Any) -> Any:
+    """The Booster inside a ranker, or that it is."""
+    own = getattr(model, "booster_", None)
+    return own if own is not None else model.get_booster() if hasattr(model, "get_booster") else model
+
+
+def raw_scores(model: Any, X: Any, rounds: int | None = None) -> Any:
+    """What a Booster or a fitted estimator of either host predicts for these rows; ``rounds`` as in ``Host.scores``."""
+    return model.predict(X) if hasattr(model, "fit") else host_of(model).scores(model, X, rounds)
+
+
+def prepared(model: Any, X: Any) -> Any:
+    """The rows as this Booster reads them fastest, for several predictions."""
+    return X if hasattr(model, "fit") else host_of(model).prepared(model, X)
+
+
+def weights_of(model: Any) -> Weights:
+    """What the scores of a Booster or a fitted ranker are linear in: (Booster, weights, what rows take from them).
+
+    Weights are the leaf values of all trees, tree after tree, or a linear model's, one per feature. The third is a function
+    from rows to a ``scipy.sparse.csr_matrix`` [row, weight]: 1 for each of a row's leaves, or its features.
+    """
+    return host_of(model).weights(model)
+
+
+def not_linear(what: str) -> LambdaplugError:
+    return LambdaplugError(
+        f"{what}: its scores are not sums of one leaf value per tree, nor of one weight per feature, so its weights cannot be "
+        "moved."
+    )
+
+
+def ones(places: npt.NDArray[np.int32], weights: int) -> Any:
+    """A sparse matrix [row, weight] that is 1 in these columns."""
+    from scipy import sparse
+
+    ends = np.arange(0, places.size + 1, places.shape[1])
+    return sparse.csr_matrix((np.ones(places.size), places.ravel(), ends), shape=(len(places), weights))
+
+
+def sliceable(X: Any) -> Any:
+    """X with a shape and slices of rows: NumPy, pandas, SciPy."""
+    if type(X).__module__.partition(".")[0] in HOSTS:
+        raise LambdaplugError(
+            f"X: expected the features themselves (array, DataFrame, sparse), got a {type(X).__name__}."
+        )
+    if hasattr(X, "tocsr"):
+        return X.tocsr()
+    return X if hasattr(X, "iloc") else np.asarray(X)
+
+
+def take(X: Any, rows: Any) -> Any:
+    """Some rows of what ``sliceable`` returned."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def learned(objective: Any, trained: Any) -> PositionBias | None:
+    """The ``position_bias`` of a worker's training; None where it learns none."""
+    return position_bias(trained) if isinstance(objective, Unbiased) and objective.propensities is None else None
+
+
+def remember(booster: Any, objective: Any, curve: PositionBias | None) -> None:
+    """Have ``position_bias`` find what the workers of a cluster have learned, where they have."""
+    if curve is not None:
+        state = State(curve.method, curve)
+        state.counts = np.array(curve.counts)
+        host_of(booster).training(booster).memory[objective] = Learned(0, None, state)
+        keep_state(objective, state)
+
+
+def position_bias(trained: Any) -> PositionBias:
+    """The curve of position biases that a training with ``lp.Unbiased`` has learned, by position, with ``.plot()``.
+
+    Parameters
+    ----------
+    trained : Booster, estimator or objective
+        A Booster of LightGBM or XGBoost as the training returned it, ``lp.LGBMRanker`` or ``lp.XGBRanker`` after ``fit``, or
+        the objective: then of the training that began last with it. A Booster that was saved, copied or sliced
+        (XGBoost's ``save_best=True``) has no curve; ask the objective.
+
+    Returns
+    -------
+    PositionBias
+        ``propensity``, one value per position, 1 at the first; ``bias`` (additive) or ``plus`` and ``minus`` (pairwise), as
+        the last round left them, whichever round early stopping chose; ``rows`` and ``clicks``. After a training on Dask,
+        the one curve that all workers have.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> position_bias(lp.Unbiased(lp.LambdaRank("map"), position="rows", rate=0.5))
+    Traceback (most recent call last):
+        ...
+    lambdaplug.errors.LambdaplugError: no training with Unbiased(LambdaRank('map'), position='rows', rate=0.5) has begun in this process.
+    """
+    if isinstance(trained, Objective):
+        state = last_state(trained)
+        if state is None:
+            raise LambdaplugError(f"no training with {trained!r} has begun in this process.")
+        return state.curve
+    booster = booster_of(trained)
+    try:
+        memory = host_of(booster).training(booster).memory
+    except LambdaplugError:
+        raise LambdaplugError(
+            f"expected a Booster, a fitted ranker or an lp.Unbiased objective, got {shown(trained)}."
+        ) from None
+    found = [known.after for known in memory.values() if isinstance(known, Learned)]
+    states = [state for state in found if isinstance(state, State)]
+    if not states:
+        raise LambdaplugError(
+            "this Booster has learned no position biases: it was trained without lp.Unbiased, with known propensities, or is a "
+            "copy (saved and loaded, sliced, unpickled). Ask the objective: lp.position_bias(objective)."
+        )
+    return states[-1].curve

@@ -1,5 +1,7 @@
 """One callback for both hosts: it shows schedules that watch a metric what it is on validation data."""
 
+import sys
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -8,14 +10,80 @@ from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..objectives import Objective
 from ..objectives.base import require_objective
-from ..objectives.mixture import Mixture
+from ..objectives.mixture import Sum
 from ..objectives.pareto import Pareto, reported
 from ..schedules import Guard, OnPlateau
-from ..training import tell
-from .base import Host
-from .following import Follower, host_of
+from ..training import Training, tell
+from .base import host_of
 
-__all__ = ["Callback", "callback", "with_callback"]
+__all__ = ["Callback", "Follower", "callback", "with_callback"]
+
+
+class _Before:
+    """XGBoost calls ``before_iteration``; LightGBM takes it for a flag, and calls objects with a true one before a round only.
+
+    So it can be called and is false, and both hosts call the object after their rounds.
+    """
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __call__(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        return False
+
+
+class Follower:
+    """Base of the callbacks: a subclass says what to do when a training begins and after each round."""
+
+    order = 0  # LightGBM's, among other callbacks
+    local = False  # it follows trainings on one machine only
+    before_iteration = _Before()
+
+    def __init__(self) -> None:
+        self.order = type(self).order  # LightGBM wants an attribute of the instance
+        _introduce()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        _introduce()
+
+    def begin(self) -> None:
+        """A training begins."""
+
+    def follow(self, model: Any, iteration: int, evals_log: Any = None) -> None:
+        """A round is over. ``evals_log`` is XGBoost's; LightGBM is asked."""
+        raise NotImplementedError
+
+    # LightGBM.
+
+    def __call__(self, env: Any) -> None:
+        if env.iteration == env.begin_iteration:
+            self.begin()
+        self.follow(env.model, env.iteration)
+
+    # XGBoost.
+
+    def before_training(self, model: Any) -> Any:
+        self.begin()
+        return model
+
+    def after_training(self, model: Any) -> Any:
+        return model
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        # The epoch restarts at 0 when a training is continued; the rounds boosted do not.
+        host = host_of(model)
+        self.follow(model, host.rounds(next(iter(host.boosters(model)))) - 1, evals_log)
+        return False
+
+
+def _introduce() -> None:
+    """Have XGBoost take these for its callbacks, which its module here sees to.
+
+    It is imported for it only where LightGBM has not been imported, which is then not the host.
+    """
+    if "xgboost" in sys.modules or ("lightgbm" not in sys.modules and find_spec("xgboost") is not None):
+        from . import xgboost  # noqa: F401
 
 
 class Callback(Follower):
@@ -40,18 +108,19 @@ class Callback(Follower):
 
     def follow(self, model: Any, iteration: int, evals_log: Any = None) -> None:
         watchers = self.objective.watchers
-        if not isinstance(self.objective, Pareto) and not (watchers and isinstance(self.objective, Mixture)):
+        if not isinstance(self.objective, Pareto) and not (watchers and isinstance(self.objective, Sum)):
             return
         host = host_of(model)
         boosters = list(host.boosters(model))
-        names = [str(watcher.metric) for watcher in watchers]
+        names = [str(watcher.measure) for watcher in watchers]
         if evals_log is None:
             wanted = self._wanted(watchers)
             values = {} if wanted is None else _lightgbm_values(boosters, wanted, self.valid)
         else:
             values = _xgboost_values(evals_log, set(names), self.valid) if names or evals_log else {}
-        weights = self._weights(host, boosters[0])
-        decided = reported(host.training(boosters[0]).moment)
+        training = host.training(boosters[0])
+        weights = self._weights(training)
+        decided = reported(training.weights, training.values)
         self.trace.append({"iteration": iteration, "weight": sum(weights[1:]), **decided, **values})
         for booster in boosters:
             for watcher, name in zip(watchers, names, strict=True):
@@ -61,20 +130,19 @@ class Callback(Follower):
         """What LightGBM is asked for: what is watched, and the further measures."""
         if not watchers:
             return self.metric
-        watched = Metric(list(dict.fromkeys(watcher.metric for watcher in watchers)))
+        watched = Metric.of(list(dict.fromkeys(watcher.measure for watcher in watchers)))
         further = None if self.metric is None else self.metric.without(watched.names)
         return watched if further is None else watched + further
 
-    def _weights(self, host: Host, booster: Any) -> list[float]:
+    def _weights(self, training: Training) -> list[float]:
         """Those of the last round."""
-        moment = host.training(booster).moment
-        assert isinstance(self.objective, (Mixture, Pareto))
-        if moment is None or self.objective.watching not in moment.weights:
+        assert isinstance(self.objective, (Sum, Pareto))
+        if self.objective.watching not in training.weights:
             raise LambdaplugError(
                 f"callback: {self.objective!r} was told to watch a training of another objective. Give lp.callback the "
                 "objective that is trained."
             )
-        return moment.weights[self.objective.watching]
+        return training.weights[self.objective.watching]
 
 
 def with_callback(objective: object, callbacks: list[Any] | None) -> list[Any] | None:
@@ -98,6 +166,7 @@ def _lightgbm_values(boosters: list[Any], metric: Metric, valid: str | None) -> 
     names = metric.names
     values: dict[str, list[float]] = {name: [] for name in names}
     for booster in boosters:
+        host_of(booster).training(booster).named = True  # what is only watched is in no history
         results = booster.eval_valid(feval=metric)
         sets = list(dict.fromkeys(result[0] for result in results))
         if not sets or (valid is not None and valid not in sets):

@@ -1,39 +1,32 @@
 """What one goal costs in another: the same training for a row of preferences, and the front of what it reaches."""
 
-import concurrent.futures
-import contextlib
+from __future__ import annotations
+
 import functools
-import hashlib
-import multiprocessing
 import operator
-import os
-import pickle
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import plotting
-from ..checking import integer, progress_bar
+from ..checking import import_pandas, integer, progress_bar
+from ..columns import attach
 from ..errors import LambdaplugError
-from ..evaluation import Metric, import_pandas, mean
+from ..evaluation import Metric, mean
 from ..measures import Measure
 from ..objectives import Objective
 from ..objectives.base import require_objective
 from ..queries import Array, Queries
 from ..tables import Report
-from ..version import __version__
-from .fitting import Part, fitted, loaded, require_host
-from .leaves import raw_scores
+from .base import HOSTS, host_named, raw_scores
 
 __all__ = ["Front", "front"]
 
 Measures: TypeAlias = str | Measure | Metric | Sequence[str | Measure | Metric]
-ENDINGS = {"lightgbm": ".txt", "xgboost": ".json"}  # of a saved model
+Columns: TypeAlias = Mapping[str, npt.ArrayLike] | None
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -56,14 +49,14 @@ class Front(Report):
 
     measures: tuple[str, ...]
     preferences: tuple[Any, ...]
-    boosters: tuple[Any, ...]  #: the hosts' own, one per preference
-    per_query: Array  #: [point, measure, query]; NaN where a measure is undefined
+    boosters: tuple[Any, ...]
+    per_query: Array
     level: float = 0.95
 
     @property
     def values(self) -> Array:
         """The mean over queries, [point, measure]."""
-        return np.array([[mean(values) for values in point] for point in self.per_query])
+        return _means(self.per_query)
 
     @property
     def intervals(self) -> Array:
@@ -80,7 +73,9 @@ class Front(Report):
     @property
     def dominated(self) -> npt.NDArray[np.bool_]:
         """Which points are no better than another by any measure, and worse by one."""
-        return _dominated(self.values)
+        values = self.values
+        as_good = (values[:, None] >= values[None]).all(axis=2)  # [i, j]: i is nowhere worse than j
+        return np.asarray((as_good & ~as_good.T).any(axis=0))
 
     @property
     def knee(self) -> int:
@@ -100,35 +95,24 @@ class Front(Report):
         ``reference`` has one value per measure, by name or in their order. Points not beyond it in all measures add
         nothing. Two fronts are compared with the same reference.
         """
-        return _volume(self.values - self._reference(reference))
-
-    def hypervolume_interval(
-        self, reference: Mapping[str, float] | Sequence[float], draws: int = 500, seed: int = 0
-    ) -> tuple[float, float]:
-        """The hypervolume's confidence interval: quantiles over so many draws of the queries with replacement."""
-        worst = self._reference(reference)
-        rng, queries = np.random.default_rng(seed), self.per_query.shape[2]
-        found = []
-        for _ in range(integer(draws, "draws")):
-            drawn = self.per_query[:, :, rng.integers(0, queries, queries)]
-            count = np.maximum(np.count_nonzero(~np.isnan(drawn), axis=2), 1)
-            found.append(_volume(np.nansum(drawn, axis=2) / count - worst))
-        low, high = np.quantile(found, [0.5 - self.level / 2, 0.5 + self.level / 2]).tolist()
-        return low, high
+        if isinstance(reference, Mapping):
+            reference = [value for _, value in sorted((self._column(name), x) for name, x in reference.items())]
+        if len(reference) != len(self.measures):
+            raise LambdaplugError(f"reference: expected one value per measure {self.measures}, got {reference!r}.")
+        return _volume(self.values - np.asarray(reference, dtype=np.float64))
 
     def index(self, measure: str | Measure, floor: Mapping[str, float] | None = None) -> int:
         """The point that has most of this measure among those whose other measures are at least at their floors."""
-        values, wanted = self.values, self._column(measure)
-        allowed = np.ones(len(values), dtype=bool)
-        for name, least in (floor or {}).items():
-            allowed &= values[:, self._column(name)] >= least
+        values = self.values
+        floors = {self._column(name): least for name, least in (floor or {}).items()}
+        allowed = np.logical_and.reduce([np.ones(len(values), bool), *(values[:, k] >= f for k, f in floors.items())])
         if not allowed.any():
-            most = {name: round(float(values[:, self._column(name)].max()), 4) for name in floor or {}}
+            most = {self.measures[k]: round(float(values[:, k].max()), 4) for k in floors}
             raise LambdaplugError(
-                f"choose: no point is at or above the floor {dict(floor or {})!r}; the most that points reach, each by "
-                f"itself, is {most!r}. Lower the floor, or add preferences."
+                f"choose: no point is at or above the floor {floor!r}; the most that points reach, each by itself, is "
+                f"{most!r}. Lower the floor, or add preferences."
             )
-        return int(np.argmax(np.where(allowed, values[:, wanted], -np.inf)))
+        return int(np.argmax(np.where(allowed, values[:, self._column(measure)], -np.inf)))
 
     def choose(self, measure: str | Measure, floor: Mapping[str, float] | None = None) -> Any:
         """The Booster that gives most of one measure while others stay at or above their floors.
@@ -140,9 +124,9 @@ class Front(Report):
     def frame(self) -> Any:
         """A pandas DataFrame, one row per preference: measures, ends of their intervals, dominated, knee."""
         columns: dict[str, Any] = {"preference": list(self.preferences)}
-        intervals = self.intervals
         for k, name in enumerate(self.measures):
-            columns |= {name: self.values[:, k], f"{name} low": intervals[:, k, 0], f"{name} high": intervals[:, k, 1]}
+            low, high = self.intervals[:, k].T
+            columns |= {name: self.values[:, k], f"{name} low": low, f"{name} high": high}
         knee = np.arange(len(self.preferences)) == self.knee
         return import_pandas().DataFrame({**columns, "dominated": self.dominated, "knee": knee})
 
@@ -152,15 +136,15 @@ class Front(Report):
             raise LambdaplugError(f"plot: expected a front of at least two measures, got {list(self.measures)}.")
         (x, y), hollow = self.values[:, :2].T, self.dominated
         order = np.flatnonzero(~hollow)[np.argsort(x[~hollow], kind="stable")]
-        errors = [np.abs(self.intervals[:, k].T - self.values[:, k]) for k in (0, 1)]
-        names = ["front", "dominated", "knee"] if label is None else [label, f"{label}, dominated", f"{label}, knee"]
+        half = np.abs(self.intervals[:, :2, 1] - self.values[:, :2]).T
+        said = "" if label is None else f"{label}, "
         with plotting.drawing(ax) as ax:
-            (drawn,) = ax.plot(x[order], y[order], "o-", label=names[0], color=color)
-            own = drawn.get_color()
-            ax.errorbar(x, y, xerr=errors[0], yerr=errors[1], fmt="none", ecolor=own, alpha=0.25)
+            own = ax.plot(x[order], y[order], "o-", label=label or "front", color=color)[0].get_color()
+            ax.errorbar(x, y, xerr=half[0], yerr=half[1], fmt="none", ecolor=own, alpha=0.25)
             if hollow.any():
-                ax.plot(x[hollow], y[hollow], "o", mfc="white", color=own, label=names[1], zorder=3)
-            ax.plot(x[[self.knee]], y[[self.knee]], "*", ms=15, color=own, mec="black", label=names[2], zorder=4)
+                ax.plot(x[hollow], y[hollow], "o", mfc="white", color=own, label=f"{said}dominated", zorder=3)
+            knee = {"ms": 15, "color": own, "mec": "black", "label": f"{said}knee", "zorder": 4}
+            ax.plot(x[[self.knee]], y[[self.knee]], "*", **knee)
             ax.set(xlabel=self.measures[0], ylabel=self.measures[1])
             ax.set_title(f"What one measure costs in the other, with {self.level:.0%} intervals over queries")
             plotting.legend(ax)
@@ -179,21 +163,10 @@ class Front(Report):
             raise LambdaplugError(f"expected one of the front's measures {list(self.measures)}, got {str(measure)!r}.")
         return self.measures.index(str(measure))
 
-    def _reference(self, reference: Mapping[str, float] | Sequence[float]) -> Array:
-        if isinstance(reference, Mapping):
-            named = {self._column(name): value for name, value in reference.items()}
-            reference = [named[k] for k in sorted(named)]
-        if len(reference) != len(self.measures):
-            raise LambdaplugError(
-                f"reference: expected one value per measure {list(self.measures)}, got {len(reference)} values."
-            )
-        return np.asarray(reference, dtype=np.float64)
 
-
-def _dominated(values: Array) -> npt.NDArray[np.bool_]:
-    as_good = (values[:, None] >= values[None]).all(axis=2)  # [i, j]: i is nowhere worse than j
-    found: npt.NDArray[np.bool_] = (as_good & ~as_good.T).any(axis=0)
-    return found
+def _means(per_query: Array) -> Array:
+    """Over the queries that have a value."""
+    return np.array([[mean(values) for values in point] for point in per_query])
 
 
 def _volume(points: Array) -> float:
@@ -211,19 +184,19 @@ def _volume(points: Array) -> float:
 def front(
     make_objective: Callable[[Any], Objective],
     preferences: Sequence[Any],
-    train: Part,
-    valid: Part,
+    train: Any,
+    valid: Any,
     measures: Measures,
     host: str = "lightgbm",
     params: Mapping[str, Any] | None = None,
     rounds: int = 100,
     *,
-    folder: str | os.PathLike[str] | None = None,
-    jobs: int = 1,
+    columns: Columns = None,
+    valid_columns: Columns = None,
     level: float = 0.95,
     progress: bool = True,
 ) -> Front:
-    """Train for each of a row of preferences: what does a point of one measure cost in another?
+    """Train for each of a row of preferences, one after the other: what does a point of one measure cost in another?
 
     Parameters
     ----------
@@ -235,20 +208,16 @@ def front(
     train, valid : RankingData or (X, labels, group)
         Points are measured on ``valid``.
     measures : str, Measure, Metric or a sequence of them
-        Of which higher is better. By other labels than the data set's: ``lp.metric("cndcg", labels=valid_clicks)``.
+        Of which higher is better.
     host : str
         ``"lightgbm"`` or ``"xgboost"``.
     params : mapping, optional
         The host's parameters.
     rounds : int
         How many trees each model has.
-    folder : path, optional
-        Where each model is saved as soon as it is trained. A second call with the same data, objectives, parameters and
-        rounds loads what is there, and trains the rest.
-    jobs : int
-        How many models are trained at a time, each in a process of its own that gets the data once. Give each its share of
-        the cores (``num_threads`` or ``nthread`` in ``params``). The processes import the script anew: what it does stands
-        under ``if __name__ == "__main__":``, and functions of your own in a module. The models are the same.
+    columns, valid_columns : mapping, optional
+        What objectives and measures need besides labels, by name, as ``lp.attach`` takes it: of the training rows, and of the
+        others.
     level : float
         Of the confidence intervals over queries.
     progress : bool
@@ -264,120 +233,54 @@ def front(
     --------
     >>> import lambdaplug as lp
     >>> data, valid = lp.data.cubic(queries=40, documents=8, features=5).split(0.5, 0.5)
-    >>> new, valid_new = data.X[:, 0] > 0, valid.X[:, 0] > 0
-    >>> parts = [lp.LambdaRank("ndcg"), lp.LambdaRank("map", labels=new)]
+    >>> parts = [lp.LambdaRank("ndcg"), lp.LambdaRank("mrr(relevant=3)")]
     >>> found = lp.front(
     ...     lambda r: lp.Pareto(parts, preference=r),
     ...     [[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]],
     ...     data,
     ...     valid,
-    ...     ["ndcg", lp.metric("map", labels=valid_new)],
+    ...     ["ndcg", "mrr(relevant=3)"],
     ...     rounds=5,
     ...     progress=False,
     ... )
     >>> found.measures, found.values.shape
-    (('ndcg', 'map'), (3, 2))
-    >>> model = found.choose("ndcg", floor={"map": 0.5})
+    (('ndcg', 'mrr(relevant=3)'), (3, 2))
+    >>> model = found.choose("ndcg", floor={"mrr(relevant=3)": 0.1})
     """
-    require_host(host)
+    if host not in HOSTS:
+        raise LambdaplugError(f"host: expected 'lightgbm' or 'xgboost', got {host!r}.")
     if not 0.0 < level < 1.0:
         raise LambdaplugError(f"level: expected a number between 0 and 1, such as 0.95; got {level!r}.")
     integer(rounds, "rounds")
-    integer(jobs, "jobs")
-    metric, row, own = _metric(measures), tuple(preferences), dict(params or {})
-    objectives = _objectives(make_objective, row)
-    X_valid, labels_valid, group_valid = valid
-    queries = Queries(labels_valid, group_valid)
-    boosters, values = [], []
-    with contextlib.ExitStack() as stack:
-        tick = stack.enter_context(progress_bar(len(row), "front", progress))
-        if jobs > 1:
-            folder = stack.enter_context(tempfile.TemporaryDirectory()) if folder is None else folder
-        given = tuple(train), tuple(valid), host, own, rounds, folder
-        if jobs > 1:
-            _train_apart(objectives, given, jobs, tick)
-        for objective in objectives:
-            booster = _trained(objective, *given)
-            values.append(metric.per_query(queries, raw_scores(booster, X_valid)))
-            boosters.append(booster)
-            tick(int(jobs == 1))
-    return Front(tuple(metric.names), row, tuple(boosters), np.array(values), level)
-
-
-def _objectives(make_objective: Callable[[Any], Objective], preferences: tuple[Any, ...]) -> list[Objective]:
-    if not preferences:
+    metric, row = _metric(measures), tuple(preferences)
+    if not row:
         raise LambdaplugError("preferences: expected at least one, got none.")
-    found = [make_objective(preference) for preference in preferences]
-    for preference, objective in zip(preferences, found, strict=True):
+    objectives = [make_objective(preference) for preference in row]
+    for preference, objective in zip(row, objectives, strict=True):
         require_objective(objective, f"front: make_objective({preference!r}): ")
-    return found
-
-
-def _train_apart(objectives: list[Objective], given: tuple[Any, ...], jobs: int, tick: Callable[[int], Any]) -> None:
-    """Train in processes of their own, which save what they have trained."""
-    host, folder = given[2], given[-1]
-    for objective in objectives:
-        _path(folder, host, (objective, *given[:-1]))  # says what cannot be sent
-    context = multiprocessing.get_context("spawn")  # after a fork, OpenMP hangs
-    with concurrent.futures.ProcessPoolExecutor(jobs, context, _receive, (given,)) as pool:
-        for done in concurrent.futures.as_completed([pool.submit(_train_one, objective) for objective in objectives]):
-            done.result()
+    (X, y, group), (X_valid, labels_valid, group_valid) = train, valid
+    queries = Queries(labels_valid, group_valid, columns=valid_columns)
+    own = host_named(host)
+    boosters, values = [], []
+    with progress_bar(len(row), "front", progress) as tick:
+        for objective in objectives:
+            watched = list(dict.fromkeys(watcher.metric for watcher in objective.watchers))  # by schedules
+            data = attach(own.data(X, y, group, None), **(columns or {}))
+            further = (
+                attach(own.data(X_valid, labels_valid, group_valid, data), **(valid_columns or {})) if watched else None
+            )
+            told = Metric.of(watched) if watched else None
+            boosters.append(own.train(objective, data, further, told, params or {}, rounds))
+            values.append(metric.per_query(queries, raw_scores(boosters[-1], X_valid, -1)))
             tick(1)
-
-
-_GIVEN: list[Any] = []  # in such a process: what all its trainings share
-
-
-def _receive(given: tuple[Any, ...]) -> None:
-    _GIVEN.extend(given)
-
-
-def _train_one(objective: Objective) -> None:
-    _trained(objective, *_GIVEN)
-
-
-def _trained(
-    objective: Objective,
-    train: Part,
-    valid: Part | None,
-    host: str,
-    params: dict[str, Any],
-    rounds: int,
-    folder: str | os.PathLike[str] | None,
-) -> Any:
-    """The Booster; with a folder the one that is there, or saved there."""
-    watched = list(dict.fromkeys(watcher.metric for watcher in objective.watchers))
-    valid, metric = (valid, Metric(watched)) if watched else (None, None)
-    if folder is None:
-        return fitted(host, objective, train, valid, params, rounds, metric)
-    path = _path(folder, host, (objective, train, valid, host, params, rounds))
-    if path.exists():
-        return loaded(host, path)
-    booster = fitted(host, objective, train, valid, params, rounds, metric)
-    beside = path.with_name(f"{path.stem}.{os.getpid()}{path.suffix}")
-    booster.save_model(str(beside))
-    beside.replace(path)  # a whole file or none
-    return booster
+    return Front(tuple(metric.names), row, tuple(boosters), np.array(values), level)
 
 
 def _metric(measures: Measures) -> Metric:
     several = [measures] if isinstance(measures, (str, Measure, Metric)) else list(measures)
     if not several:
         raise LambdaplugError("measures: expected at least one, got none.")
-    found = functools.reduce(operator.add, (one if isinstance(one, Metric) else Metric([one]) for one in several))
-    if any(part.weighted for part in found.parts):
+    first = functools.reduce(operator.add, (one if isinstance(one, Metric) else Metric.of([one]) for one in several))
+    if any(part.weighted for part in first.parts):
         raise LambdaplugError("measures: points of a front are unweighted means; leave out weight= of lp.metric.")
-    return found
-
-
-def _path(folder: str | os.PathLike[str], host: str, made_of: tuple[Any, ...]) -> Path:
-    """The file of a model, named by all that it is made of."""
-    try:
-        content = pickle.dumps((__version__, made_of))
-    except Exception as error:  # whatever a user's own class raises
-        raise LambdaplugError(
-            f"folder, jobs: a model is known again by its objective, data and parameters, and one of them cannot be pickled "
-            f"({error}). Use functions of a module in place of lambdas, or leave out folder= and jobs=."
-        ) from None
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    return Path(folder) / (hashlib.blake2b(content, digest_size=16).hexdigest() + ENDINGS[host])
+    return first

@@ -1,31 +1,32 @@
 """LightGBM: reading a Dataset, and a ranker that takes lambdaplug's objectives."""
 
-import functools
+import os
 import re
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import lightgbm as lgb
 import numpy as np
 import numpy.typing as npt
 
-from ..documenting import documented
+from ..columns import NONE, Attached, Columns, attach, of_data_set
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
 from ..grouping import group_sizes
 from ..objectives import Objective, as_objective
 from ..queries import Array, Queries
 from ..rows import one_a_query
-from ..training import Grown, Rows
-from .base import Host, by_name
+from ..training import Rows, Training
+from .base import KNOWN, Host, Weights, booster_of, by_name, not_linear, ones
 from .callback import with_callback
-from .estimators import QueryColumn, accepting, as_metric, host_errors, measure_of, require_queries
-from .sharing import columns_of, is_stand_in, share
+from .rankers import QueryColumn, accepting, as_metric, host_errors, measure_of, require_queries
 
-__all__ = ["HOST", "LGBMRanker"]
+__all__ = ["HOST", "LGBMRanker", "stamp"]
 
 _RATES = ("learning_rate", "shrinkage_rate", "eta")  # the first that is given counts
+_METRICS = ("metric", "metrics", "metric_types")
+_CUTS = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 
@@ -33,44 +34,53 @@ class LightGBM(Host):
     """What LightGBM knows."""
 
     name = "LightGBM"
-    hessian_floor = "min_sum_hessian_in_leaf"
+    floor_name = "min_sum_hessian_in_leaf"
     directed = True
 
     def queries(self, booster: Any, data: Any) -> Queries:
-        """Read once for each version of a Dataset; rows as such, once for each training."""
-        rows = isinstance(data, Rows)
-        owner, version = (booster, tuple(map(id, data))) if rows else (data, getattr(data, "version", 0))
-        known = None if owner is None else self._known.get(owner)
-        if known is None or known[0] != version:
-            known = version, (_weighted(data.labels, data.group, data.weight) if rows else _queries(data))
-            if owner is not None:
-                self._known[owner] = known
+        if isinstance(data, Rows):
+            return _rows_alone(data) if booster is None else self._rows_of(self.training(booster), data)
+        known, version, columns = KNOWN.get(data), getattr(data, "version", 0), of_data_set(_holder(data))
+        if known is None or known[0] != version or known[1].columns.values is not columns.values:
+            uneven = booster is not None and self.training(booster).uneven
+            known = KNOWN[data] = version, _queries(data, _called(booster, data), uneven)
         return known[1]
 
-    def trees(self, booster: Any) -> int:
-        return int(booster.current_iteration())
+    def _rows_of(self, training: Training, data: Rows) -> Queries:
+        """Those of LightGBM's own ranker, which hands over other arrays when something has changed."""
+        last = training.rows
+        if last is None or any(one is not other for one, other in zip(last[0], data, strict=True)):
+            last = training.rows = data, _rows_alone(data)
+        return last[1]
+
+    def rounds(self, booster: Any) -> int:
+        return int(booster.current_iteration()) + self.training(booster).dropped
+
+    def iteration(self, booster: Any, look: bool, scores: Array) -> int:
+        """LightGBM drops a tree without a split, and its count of trees stands still.
+
+        That round counts all the same, or a schedule would never leave it. Then the scores are as they were, and yet the
+        Booster has made its list of what it has predicted anew, which it does after each tree. An interrupted round has
+        not come so far, and one that was rolled back has other scores in their last digits.
+        """
+        if booster is None:
+            return 0
+        if not look:
+            trees, training = int(booster.current_iteration()), self.training(booster)
+            after, sample = getattr(booster, "_Booster__is_predicted_cur_iter", None), scores[:: 1 + len(scores) // 100]
+            if training.last is not None and trees == training.last[0] and after is not training.last[1]:
+                training.dropped += np.array_equal(sample, training.last[2])
+            training.last = trees, after, sample.copy()
+        return self.rounds(booster)
 
     def threads(self, booster: Any, data: Any) -> int | None:
         parameters = _parameters(booster, data)
         return max((int(parameters[name]) for name in _THREADS if parameters.get(name)), default=0) or None
 
-    def grown(self, booster: Any, rounds: int) -> Grown | None:
-        done = booster.current_iteration()
-        if not done:
-            return None
-        first = max(0, done - rounds)
+    def hessian_floor(self, booster: Any) -> float:
         # The text ends with the parameters as LightGBM has understood them, whatever names they were given by.
-        text = booster.model_to_string(start_iteration=first, num_iteration=done - first)
-        settings = dict(re.findall(r"^\[(\w+): (.*)\]$", text, flags=re.M))
-        leaves = [int(number) for number in re.findall(r"^num_leaves=(\d+)$", text, flags=re.M)]
-        hessians = [
-            np.sum(np.array(line.split(), float)) for line in re.findall(r"^leaf_weight=(.*)$", text, flags=re.M)
-        ]
-        most, depth = int(settings["num_leaves"]), int(settings["max_depth"])
-        smallest = max(1, int(settings["min_data_in_leaf"]))
-        possible = min(most, 2**depth if 0 < depth < 31 else most, booster.train_set.num_data() // smallest)
-        floor = float(settings["min_sum_hessian_in_leaf"])
-        return Grown(leaves, float(np.mean(hessians or [0.0])), possible, floor)
+        found = re.search(r"^\[min_sum_hessian_in_leaf: (.*)\]$", booster.model_to_string(num_iteration=1), flags=re.M)
+        return 0.0 if found is None else float(found[1])
 
     def learning_rate(self, booster: Any) -> float | None:
         if booster is None:
@@ -80,6 +90,17 @@ class LightGBM(Host):
     def boosters(self, model: Any) -> Iterator[Any]:
         yield from getattr(model, "boosters", None) or [model]
 
+    def given(self, booster: Any) -> set[str]:
+        said = {name for name, value in booster.params.items() if value is not None}
+        return said - {"label_gain"} if any("ndcg" in name for name in self.own_metrics(booster)) else said
+
+    def own_metrics(self, booster: Any) -> set[str]:
+        said = next((booster.params[name] for name in _METRICS if booster.params.get(name)), ())
+        cuts = next((booster.params[name] for name in _CUTS if booster.params.get(name)), (1, 2, 3, 4, 5))
+        words = said.split(",") if isinstance(said, str) else [str(one) for one in said]
+        ranks = cuts.split(",") if isinstance(cuts, str) else np.atleast_1d(cuts).tolist()
+        return {f"{word.strip()}@{k}" for word in words for k in ranks}
+
     def check(self, booster: Any, data: Any) -> None:
         if str(_parameters(booster, data).get("bagging_by_query", False)).lower() in ("true", "1", "+", "yes"):
             raise LambdaplugError(
@@ -87,14 +108,25 @@ class LightGBM(Host):
                 "Remove it; bagging_fraction with bagging_freq samples documents and works."
             )
 
-    def total(self) -> Callable[[Array], Array] | None:
-        return share().total
+    def total(self, booster: Any) -> Callable[[Array], Array] | None:
+        return None if booster is None else self.training(booster).total
 
     def is_partial(self, booster: Any) -> bool:
         return super().is_partial(booster) or int(_parameters(booster, None).get("num_machines", 1)) > 1
 
-    def is_stand_in(self, data: Any) -> bool:
-        return not isinstance(data, Rows) and is_stand_in(data.get_weight())
+    def scores(self, model: Any, X: Any, rounds: int | None) -> Any:
+        return model.predict(X, raw_score=True, num_iteration=rounds)
+
+    def weights(self, model: Any) -> Weights:
+        return _weights(booster_of(model))
+
+    def data(self, X: Any, labels: Any, group: Any, reference: Any) -> Any:
+        return lgb.Dataset(X, labels, group=group, reference=reference)
+
+    def train(self, objective: Any, data: Any, valid: Any, metric: Any, params: Mapping[str, Any], rounds: int) -> Any:
+        chosen = {"metric": "None", "verbose": -1, **params, "objective": objective}
+        valid_sets, callbacks = [] if valid is None else [valid], with_callback(objective, None)
+        return lgb.train(chosen, data, rounds, valid_sets=valid_sets, callbacks=callbacks)
 
 
 def _parameters(booster: Any, data: Any) -> dict[str, Any]:
@@ -102,32 +134,64 @@ def _parameters(booster: Any, data: Any) -> dict[str, Any]:
     return dict(getattr(data, "params", None) or {}) if booster is None else dict(booster.params)
 
 
-def _queries(data: lgb.Dataset) -> Queries:
-    rows, total = _original_rows(data)
+def _called(booster: Any, data: lgb.Dataset) -> str:
+    """What a data set is to this training, for errors."""
+    if booster is None:
+        return "this Dataset"
+    sets = zip(booster.valid_sets, booster.name_valid_sets, strict=False)
+    return next((f"the validation set {name!r}" for one, name in sets if one is data), "the training data")
+
+
+def _holder(data: lgb.Dataset) -> lgb.Dataset:
+    """The data set whose columns these rows have: itself, or the one it was cut from."""
+    while data.used_indices is not None and of_data_set(data) is NONE:
+        data = data.reference
+    return data
+
+
+def _columns(data: lgb.Dataset, where: str) -> Columns:
+    """Those of the data set, which a subset takes its rows of."""
+    holder, rows, part = _holder(data), None, data
+    while part is not holder:
+        used = np.asarray(part.used_indices, dtype=np.int64)
+        rows, part = used if rows is None else used[rows], part.reference
+    own = Attached(of_data_set(holder).values, rows)
+    how = "lp.attach(data, {name}=values); a ranker takes fit(..., columns={{{name!r}: values}}, eval_columns=[...])"
+    return Columns(own, holder.get_group(), where, how)
+
+
+def _rows_alone(data: Rows) -> Queries:
+    """Of LightGBM's own ranker, which passes on no data set."""
+    how = "lp.LGBMRanker in place of lgb.LGBMRanker, .fit(X, y, group=group, columns={{{name!r}: values}})"
+    columns = Columns(sizes=data.group, where="what lgb.LGBMRanker passes on", how=how)
+    return _weighted(data.labels, data.group, data.weight, columns=columns)
+
+
+def _queries(data: lgb.Dataset, where: str, uneven: bool = False) -> Queries:
+    _refuse_cut_queries(data)
     labels = data.get_label()
     if labels is None:
         raise LambdaplugError("the Dataset has no labels: lgb.Dataset(X, label=y, group=sizes).")
     group = data.get_group()
+    if group is None:
+        group_sizes(None)  # says what is missing
     weight = data.get_weight()
-    if is_stand_in(weight):
-        return Queries([], [])
-    whole = data  # decided by the Dataset that a subset was cut from, so that all folds weigh alike
+    whole, rows = data, None  # decided by the Dataset that a subset was cut from, so that all folds weigh alike
     while whole.used_indices is not None:
-        whole = whole.reference
+        used = np.asarray(whole.used_indices, dtype=np.int64)
+        rows, whole = used if rows is None else used[rows], whole.reference
     position = getattr(whole, "get_position", lambda: None)()  # LightGBM's own subsets lose it
     position = position if position is None or rows is None else np.asarray(position)[rows]
-    uneven = whole is not data and _query_weights(whole.get_weight(), whole.get_group()) is None
-    return _weighted(
-        labels, group, weight, uneven, rows=rows, total_rows=total, columns=columns_of(data), position=position
-    )
+    uneven |= whole is not data and _query_weights(whole.get_weight(), whole.get_group()) is None
+    return _weighted(labels, group, weight, uneven, columns=_columns(data, where), position=position)
 
 
 def _weighted(labels: Any, group: Any, weight: Any, uneven: bool = False, **further: Any) -> Queries:
     """LightGBM has document weights only. Those that are equal within every query are meant for the queries.
 
-    On a cluster, within every query of all workers.
+    On a cluster (``uneven``), within every query of all workers.
     """
-    each = None if uneven or share().uneven else _query_weights(weight, group)
+    each = None if uneven else _query_weights(weight, group)
     if each is not None:
         return Queries(labels, group, query_weight=each, **further)
     return Queries(labels, group, document_weight=weight, **further)
@@ -140,10 +204,10 @@ def _query_weights(weight: Any, group: Any) -> npt.NDArray[Any] | None:
     return one_a_query(np.asarray(weight, np.float64), np.asarray(group))
 
 
-def _original_rows(data: lgb.Dataset) -> tuple[npt.NDArray[np.int64] | None, int | None]:
-    """Which rows of the Dataset it was cut from a subset holds, refusing a cut through a query."""
+def _refuse_cut_queries(data: lgb.Dataset) -> None:
+    """Refuse a subset whose rows are a part of some query."""
     if data.used_indices is None:
-        return None, None
+        return
     whole = data.reference
     used = np.asarray(data.used_indices, dtype=np.int64)
     sizes = whole.get_group()
@@ -153,18 +217,45 @@ def _original_rows(data: lgb.Dataset) -> tuple[npt.NDArray[np.int64] | None, int
         cut = np.flatnonzero((taken > 0) & (taken < sizes))
         if len(cut):
             raise LambdaplugError(
-                f"{len(cut)} queries are cut in two by this subset, the first being query {cut[0]} "
+                f"{len(cut)} of the queries are cut in two by this subset, the first being query {cut[0]} "
                 f"({taken[cut[0]]} of its {sizes[cut[0]]} documents). lgb.cv(nfold=...) does that with every custom "
                 "objective: pass folds=lp.query_folds(group, 5) or folds=GroupKFold(5)."
             )
-    rows, total = _original_rows(whole)
-    return (used if rows is None else rows[used]), (whole.num_data() if total is None else total)
+    _refuse_cut_queries(whole)
 
 
 HOST = LightGBM(lgb.Booster, lgb.basic)
 
 
-@documented
+class DataSets:
+    """A callback that finds out which data sets a ranker's training has, when it begins, and gives them their columns."""
+
+    before_iteration = True
+
+    def __init__(self, columns: Sequence[Mapping[str, Any]]) -> None:
+        self.order = -1 << 30  # before all other callbacks
+        self.columns = columns  # of the training data, and of each evaluation set that is another
+        self.found: list[lgb.Dataset] = []
+
+    def __call__(self, environment: Any) -> None:
+        if environment.iteration == environment.begin_iteration:
+            self.found = [environment.model.train_set, *environment.model.valid_sets]
+            for data, columns in zip(self.found, self.columns, strict=True):
+                attach(data, **columns)
+
+    def metric(self, metric: Any) -> Any:
+        """A metric of ours as LightGBM's ranker calls it, which passes it arrays of a data set; others as they are."""
+        if isinstance(metric, list):
+            return [self.metric(one) for one in metric]
+        if not isinstance(metric, Metric):
+            return metric
+
+        def evaluate(labels: Any, scores: Any, weight: Any, group: Any) -> Any:  # noqa: ARG001
+            return metric(scores, next(data for data in self.found if data.get_label() is labels))
+
+        return evaluate
+
+
 class LGBMRanker(lgb.LGBMRanker, QueryColumn):  # type: ignore[misc]
     """``lightgbm.LGBMRanker`` that takes a measure, ``LGBMRanker(objective="map")``, or any objective of lambdaplug.
 
@@ -173,10 +264,20 @@ class LGBMRanker(lgb.LGBMRanker, QueryColumn):  # type: ignore[misc]
     ``fit`` takes ``qid`` (one query id per row) or ``group`` (sizes), and ``eval_qid`` or ``eval_group``. ``qid="query"`` is the
     name of a column of X: query ids, no feature, in ``fit``, ``predict`` and ``score``. Frames are pandas', Polars' or Arrow's.
 
-    {ranker_objective}
+    ``columns={"price": prices}`` and ``eval_columns=[{...}]``, one for each evaluation set, are what :func:`lambdaplug.attach`
+    gives a data set; ``columns=["price"]`` are names of columns of X, taken out of it and out of the evaluation sets.
+
+    Parameters
+    ----------
+    objective : str, Measure or Objective
+        A measure, by its text or as an object, means ``lp.objective(measure)``; the host's own words (``"lambdarank"``,
+        ``"rank:ndcg"``) keep their meaning.
     **kwargs
         All parameters of ``lightgbm.LGBMRanker``.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> X, labels, group = lp.data.cubic(queries=20, documents=8, features=5)
     >>> model = lp.LGBMRanker(objective=lp.LambdaRank("ndcg"), n_estimators=3, n_jobs=1, verbose=-1)
     >>> model.fit(X, labels, group=group).predict(X).shape
@@ -203,32 +304,50 @@ class LGBMRanker(lgb.LGBMRanker, QueryColumn):  # type: ignore[misc]
         return parameters
 
     def _names_metric(self) -> bool:
-        return any(self.get_params().get(name) for name in ("metric", "metrics", "metric_types"))
+        return any(self.get_params().get(name) for name in _METRICS)
 
-    @accepting(lgb.LGBMRanker.fit, "qid", "eval_qid")
+    @accepting(lgb.LGBMRanker.fit, "qid", "eval_qid", "columns", "eval_columns")
     def fit(self, *args: Any, **kwargs: Any) -> "LGBMRanker":
         given = _by_sizes(self.grouped(by_name(lgb.LGBMRanker.fit, args, kwargs)))
+        training, *evals = self.columned(given)
+        sets = DataSets([training[-1], *(one[-1] for one in evals if one is not training)])
         objective = as_objective(self.objective)
-        metric = given["eval_metric"] = as_metric(given.get("eval_metric"))
+        metric = given["eval_metric"] = as_metric(given.get("eval_metric"), isinstance(objective, Objective))
         if isinstance(objective, Objective) and not self._names_metric():
-            if metric is None and objective.target is not None:
-                metric = given["eval_metric"] = Metric([objective.target])
+            if metric is None and objective.goal is not None:
+                metric = given["eval_metric"] = Metric.of([objective.goal])
             if "eval_at" in given and (metric is None or isinstance(metric, Metric)):
                 reported = f"{metric!r} is reported" if metric is not None else "nothing is reported"
                 warnings.warn(
                     f"eval_at={given['eval_at']} is for LightGBM's own ndcg and map, which are not evaluated here: {reported}. "
-                    "For cut-offs say eval_metric=lp.metric('ndcg@5', 'ndcg@10'), or eval_metric='ndcg' for LightGBM's.",
+                    "For cut-offs say eval_metric=lp.metric('ndcg@5', 'ndcg@10'), or LGBMRanker(metric='ndcg') for LightGBM's.",
                     LambdaplugWarning,
                     stacklevel=2,
                 )
-        given["callbacks"] = with_callback(objective, given.get("callbacks"))
+        given["eval_metric"] = sets.metric(given["eval_metric"])
+        given["callbacks"] = [sets, *(with_callback(objective, given.get("callbacks")) or ())]
         with host_errors(self.objective):
             super().fit(**given)
         return self
 
-    @functools.wraps(lgb.LGBMRanker.predict)
+    @accepting(lgb.LGBMRanker.predict)
     def predict(self, X: Any, *args: Any, **kwargs: Any) -> Any:
         return super().predict(self.split(X)[0], *args, **kwargs)
+
+    def plain(self) -> lgb.LGBMRanker:
+        """The fitted model as LightGBM's own ranker, which other programs (eland, pickles without lambdaplug) know.
+
+        Returns
+        -------
+        lightgbm.LGBMRanker
+            With ``objective="lambdarank"`` and the same predictions; its text says so too, as :func:`lambdaplug.stamp` makes it.
+            X is then without the columns that are no features.
+        """
+        own = {**self.get_params(), "objective": "lambdarank"}
+        plain = lgb.LGBMRanker(**own)
+        fitted = {name: value for name, value in vars(self).items() if name not in (*own, "query_column_", "columns_")}
+        vars(plain).update(fitted, _Booster=stamp(self.booster_), _objective="lambdarank")
+        return plain
 
 
 def _by_sizes(given: dict[str, Any]) -> dict[str, Any]:
@@ -247,3 +366,111 @@ def _by_sizes(given: dict[str, Any]) -> dict[str, Any]:
         each = zip(none if groups is None else groups, several or none, labels, strict=True)
         given["eval_group"] = [group_sizes(sizes, own, len(y)) for sizes, own, y in each]
     return given
+
+
+# --- models ----------------------------------------------------------------------------------------------------------
+
+
+def _weights(booster: Any) -> Weights:
+    header, *blocks = re.split(r"^Tree=\d+$", booster.model_to_string(), flags=re.M)
+    for wrong, what in (
+        ("num_tree_per_iteration=1\n" not in header, "a model with several trees per round (num_class)"),
+        ("\naverage_output\n" in header, "a random forest (boosting=rf), which averages,"),
+        (any("\nis_linear=1\n" in block for block in blocks), "a model with linear_tree"),
+    ):
+        if wrong:
+            raise not_linear(what)
+    found = [re.search(r"^leaf_value=(.*)$", block, flags=re.M) for block in blocks]
+    trees = [np.array(match.group(1).split(), dtype=np.float64) for match in found if match is not None]
+    if not trees:
+        raise LambdaplugError("the booster has no trees: train it first.")
+    values, starts = np.concatenate(trees), np.cumsum([0, *map(len, trees)])
+
+    def read(X: Any) -> Any:
+        leaf = np.asarray(booster.predict(X, pred_leaf=True)).reshape(-1, len(trees))
+        return ones(leaf.astype(np.int32) + starts[:-1].astype(np.int32), len(values))
+
+    return booster, values, read
+
+
+T = TypeVar("T")
+
+OBJECTIVE = "objective=lambdarank"
+
+
+def stamp(model: T) -> T:
+    """A model trained with a lambdaplug objective, with the line ``objective=lambdarank`` that other readers want.
+
+    LightGBM writes no objective for a model whose gradients came from Python. A ranker's scores are the plain sums of its
+    trees whatever the objective was, so the line changes no prediction. Stamping twice changes nothing. XGBoost's models need
+    no stamp: they carry the ``objective`` parameter of their training, such as ``rank:ndcg``.
+
+    Parameters
+    ----------
+    model : lightgbm.Booster or str
+        A Booster, or the model's text. It stays as it is.
+
+    Returns
+    -------
+    lightgbm.Booster or str
+        A new one of the same kind.
+
+    Examples
+    --------
+    >>> text = stamp("tree\\nversion=v4\\nnum_class=1\\nnum_tree_per_iteration=1\\nmax_feature_idx=3\\n\\nTree=0\\n")
+    >>> text.splitlines()[4:6]
+    ['max_feature_idx=3', 'objective=lambdarank']
+    """
+    if isinstance(model, str):
+        return stamp_text(model)  # type: ignore[return-value]
+    if isinstance(model, lgb.Booster):
+        return _stamp_booster(model)  # type: ignore[no-any-return]
+    if isinstance(model, os.PathLike):
+        raise LambdaplugError("stamp: expected a Booster or the text of its model, got a path: give its .read_text().")
+    raise LambdaplugError(
+        f"stamp: expected a lightgbm.Booster or the text of its model, got {type(model).__name__}. Of LGBMRanker, give "
+        "its booster_; an XGBoost model needs no stamp."
+    )
+
+
+def stamp_text(text: str) -> str:
+    """The text with its objective said, in the place where LightGBM writes it."""
+    end = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"  # a text that was through Windows keeps its ends
+    header, tree, rest = text.partition(f"{end}Tree=")
+    lines = header.split(end)
+    if lines[0].strip() != "tree" or not tree:
+        if "\n" not in text:
+            raise LambdaplugError(
+                f"stamp: expected a Booster or the text of its model; {text!r} seems to be a file's name. Read it first: "
+                "lp.stamp(pathlib.Path(name).read_text())."
+            )
+        raise LambdaplugError(
+            "stamp: expected the text of a LightGBM model with at least one tree ('tree', ..., 'Tree=0', ...)."
+        )
+    said = [line for line in lines if line.startswith("objective=")]
+    if said:
+        if re.match(r"objective=(lambdarank|rank_xendcg)\b", said[0]):
+            return text
+        raise LambdaplugError(
+            f"stamp: this model says {said[0]!r}. Only a model of a custom objective can be stamped: another objective may "
+            "transform its scores."
+        )
+    if "num_class=1" not in lines or "num_tree_per_iteration=1" not in lines:
+        raise LambdaplugError("stamp: a ranking model has one score for each row; this one has several classes.")
+    places = [number for number, line in enumerate(lines) if line.startswith("max_feature_idx=")]
+    if not places:
+        raise LambdaplugError(
+            "stamp: the model's header has no line 'max_feature_idx=': not a text that LightGBM wrote."
+        )
+    lines.insert(places[0] + 1, OBJECTIVE)
+    # The parameters at the end repeat it, and there converters to ONNX look.
+    return (
+        end.join(lines) + tree + rest.replace(f"{end}[objective: custom]{end}", f"{end}[objective: lambdarank]{end}", 1)
+    )
+
+
+def _stamp_booster(booster: Any) -> Any:
+    text = booster.model_to_string(num_iteration=-1)  # all trees; the best number of them is kept beside
+    stamped = type(booster)(model_str=stamp_text(text))
+    stamped.best_iteration, stamped.best_score = booster.best_iteration, booster.best_score
+    return stamped

@@ -1,147 +1,84 @@
 """XGBoost: reading a DMatrix, batches for one larger than memory, a ranker that takes lambdaplug's objectives."""
 
 import functools
-import gc
 import json
-import operator
 import re
-import sys
-import threading
-import warnings
-import weakref
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xgboost as xgb
 
+from ..callers import method_of
+from ..columns import Columns, attach, of_data_set
 from ..data import whole_queries
-from ..documenting import documented
-from ..errors import LambdaplugError, LambdaplugWarning
+from ..errors import LambdaplugError
 from ..evaluation import Metric
-from ..folds import held_rows
 from ..grouping import group_sizes, query_sizes
 from ..measures import Measure
 from ..objectives import Objective, as_objective
 from ..queries import Array, Queries
 from ..rows import one_a_query, sizes_of
-from ..training import Grown
-from .base import Host, by_name, calling, waiting
-from .callback import Callback, with_callback
-from .estimators import QueryColumn, as_metric, frame, host_errors, measure_of, require_queries
-from .following import introduce
-from .recorder import Recorder
-from .sharing import columns_of
+from .base import KNOWN, Host, Weights, booster_of, by_name, not_linear, ones
+from .callback import Follower, with_callback
+from .rankers import QueryColumn, accepting, add_up, as_metric, frame, host_errors, measure_of, require_queries
 
 __all__ = ["HOST", "XGBDataIter", "XGBRanker", "metrics_of", "plain_parameters"]
 
 Raw = tuple[npt.NDArray[Any], ...]
+# XGBoost's defaults for its ranking objectives, where they are not 1.
+_USUAL = {
+    "lambdarank_num_pair_per_sample": ("4294967295",),
+    "lambdarank_pair_method": ("topk",),
+    "lambdarank_unbiased": ("0",),
+}
 
 
-introduce(Callback)
-introduce(Recorder)
+xgb.callback.TrainingCallback.register(Follower)  # it has all their methods, but cannot be a subclass
 
 
 class XGBoost(Host):
     """What XGBoost knows."""
 
     name = "XGBoost"
-    hessian_floor = "min_child_weight"
+    floor_name = "min_child_weight"
     directed = False
 
     def __init__(self) -> None:
         super().__init__(xgb.Booster, xgb.core)
-        self._threads: weakref.WeakKeyDictionary[xgb.Booster, int] = weakref.WeakKeyDictionary()
-        # What we have reported while an EarlyStopping has not said which way it looks.
-        self._undirected: weakref.WeakKeyDictionary[Any, dict[str, list[float]]] = weakref.WeakKeyDictionary()
-        # The last of our reports where no EarlyStopping was in sight, and how many there were in all.
-        self._unwatched: deque[dict[str, float]] = deque(maxlen=1000)
-        self._reports = 0
-        # How many there were, and what an EarlyStopping had noted, when a Booster was first seen.
-        self._begun: weakref.WeakKeyDictionary[xgb.Booster, tuple[int, Any]] = weakref.WeakKeyDictionary()
-        self._settled: weakref.WeakSet[xgb.Booster] = weakref.WeakSet()
-        self._refused: weakref.WeakKeyDictionary[xgb.Booster, Any] = weakref.WeakKeyDictionary()
-        self._in_sight: weakref.WeakSet[Any] = weakref.WeakSet()  # EarlyStoppings, which are corrected
-        self._lock = threading.Lock()  # several trainings at once add to these while one looks through them
 
-    def check(self, booster: Any, data: Any) -> None:
-        """Refuse an early stopping out of sight that minimises our metric.
-
-        Whoever holds it, an EarlyStopping notes its best score in the Booster after the first round, and judges nothing
-        before the second, which our objective and our metric see first. A Booster without the note has none.
-        """
-        if booster is None:
-            booster = _watched_elsewhere(data)
-        if booster is None or booster in self._settled:
-            return
-        note = booster.attr("best_score"), booster.attr("best_iteration")
-        begun, before = self._begun.setdefault(booster, (self._reports, note))
-        if self._reports == begun or note[0] is None or note == before:
-            return
-        with self._lock:
-            others = [*self._refused.values(), *self._in_sight]
-        stopping = self._refused.get(booster) or _stopping_of(float(note[0]), others)
-        if stopping is None or stopping.maximize or not self._watches_ours(stopping, self._reports - begun, booster):
-            self._settled.add(booster)
-            return
-        with self._lock:
-            self._refused[booster] = stopping
-        raise LambdaplugError(
-            f"XGBoost's early stopping minimises {_watched(stopping)[0]!r}, of which higher is better. XGBoost guesses the "
-            f"direction from a metric's name, and maximises only names that begin with {', '.join(MAXIMISED)}; lambdaplug "
-            "corrects that where it sees the EarlyStopping, and not where a function of yours holds it or the metric runs in "
-            "another thread. Pass maximize=True to that EarlyStopping, or to xgb.train beside early_stopping_rounds. (If "
-            "lower is what you want, hand the EarlyStopping with maximize=False to callbacks= itself.)"
-        )
-
-    def _watches_ours(self, stopping: Any, reports: int, booster: Any) -> bool:
-        """By what we reported, so many times, since the Booster was first seen."""
-        seen: dict[str, list[float]] = {}
-        for report in list(self._unwatched)[-reports:]:
-            for name, value in report.items():
-                seen.setdefault(name, []).append(value)
-        watched, value, is_mean = _watched(stopping)
-        # A cross-validation evaluates each fold on its training and on its test rows.
-        return bool(_is_ours(watched, value, _means(seen, 2) if is_mean else seen, booster))
-
-    def queries(self, booster: Any, data: Any) -> Queries:  # noqa: ARG002
+    def queries(self, booster: Any, data: Any) -> Queries:
         """A DMatrix keeps no version, so its labels, groups and weights are compared with the last ones."""
         position = data.get_float_info(
             "label_lower_bound"
         )  # a slice keeps it, and nothing else that ranking leaves free
         labels, raw = data.get_label(), (data.get_uint_info("group_ptr"), data.get_weight(), position)
-        known = self._known.get(data)
+        known = KNOWN.get(data)
         if (
             known is None
             or not all(map(np.array_equal, known[0], raw))
+            or known[1].columns.values is not of_data_set(data).values
             or not np.array_equal(known[1].labels, labels.reshape(-1))  # the getter's own copy is not kept
         ):
-            known = self._known[data] = raw, _queries(data, labels, *raw)
+            known = KNOWN[data] = raw, _queries(data, labels, *raw)
         return known[1]
 
-    def trees(self, booster: Any) -> int:
+    def rounds(self, booster: Any) -> int:
         return int(booster.num_boosted_rounds())
 
     def threads(self, booster: Any, data: Any) -> int | None:
-        if booster is not None and booster not in self._threads:
-            told = json.loads(booster.save_config())["learner"]["generic_param"]["nthread"]
-            self._threads[booster] = int(told)
-        return (self._threads[booster] if booster is not None else 0) or getattr(data, "nthread", None)
+        if booster is None:
+            return getattr(data, "nthread", None)
+        training = self.training(booster)
+        if training.threads is None:
+            training.threads = int(json.loads(booster.save_config())["learner"]["generic_param"]["nthread"])
+        return training.threads or getattr(data, "nthread", None)
 
-    def grown(self, booster: Any, rounds: int) -> Grown | None:
-        done = booster.num_boosted_rounds()
+    def hessian_floor(self, booster: Any) -> float:
         kind = json.loads(booster.save_config())["learner"]["gradient_booster"]
         settings = kind.get("gbtree", kind).get("tree_train_param")  # dart wraps the trees; a linear booster has none
-        if not done or settings is None:
-            return None
-        trees = booster[max(0, done - rounds) : done].get_dump(with_stats=True)
-        hessians = [sum(map(float, re.findall(r"leaf=[^,]*,cover=(\S+)", tree))) for tree in trees]
-        most, depth = int(settings["max_leaves"]) or sys.maxsize, int(settings["max_depth"])
-        possible = min(most, 2**depth if depth else most)
-        leaves = [tree.count("leaf=") for tree in trees]
-        return Grown(leaves, float(np.mean(hessians)), possible, float(settings["min_child_weight"]))
+        return 0.0 if settings is None else float(settings["min_child_weight"])
 
     def learning_rate(self, booster: Any) -> float | None:
         if booster is None:
@@ -153,39 +90,63 @@ class XGBoost(Host):
     def boosters(self, model: Any) -> Iterator[Any]:
         yield from (fold.bst for fold in model.cvfolds) if hasattr(model, "cvfolds") else [model]
 
-    def total(self) -> Callable[[Array], Array] | None:
+    def total(self, booster: Any) -> Callable[[Array], Array] | None:
         return _total if xgb.collective.is_distributed() else None
 
-    def on_metric(self, booster: Any, data: Any, reported: list[tuple[str, float]]) -> None:  # noqa: ARG002
-        """Have early stopping maximise our metrics.
+    def place(self, data: Any) -> int:
+        """Which data set of the training that runs this is: 0 the training data, 1 the first evaluation set."""
+        method = method_of(xgb.Booster)
+        evals = () if method is None else method.f_locals.get("evals") or ()
+        return next((number for number, (one, _) in enumerate(evals, 1) if one is data), 0)
 
-        XGBoost guesses the direction from a metric's name, and would minimise "mrr". It hands a metric the scores and the
-        data set, and turns its answer into text before an EarlyStopping sees it: nothing leads from the one to the other
-        but the callers' frames, which show the container of the training's callbacks. An EarlyStopping that was told
-        neither a direction nor one of our names has guessed once it has looked at the first round; it compares nothing
-        before the second. When our metric comes to that, what it watches is known.
+    def given(self, booster: Any) -> set[str]:
+        own = json.loads(booster.save_config())["learner"]["objective"].get("lambdarank_param", {})
+        return {name for name, value in own.items() if value not in _USUAL.get(name, ("1",))}
 
-        Where there is no EarlyStopping in sight, as in a thread of the user's metric, ``check`` looks for its trace.
+    def own_metrics(self, booster: Any) -> set[str]:
+        return {one["name"] for one in json.loads(booster.save_config())["learner"].get("metrics", ())}
+
+    def on_metric(self, booster: Any, names: list[str]) -> None:
+        """Have the training's own early stopping maximise our metrics.
+
+        XGBoost guesses the direction from a metric's name, and would minimise "mrr". Without a name an EarlyStopping
+        watches the last metric, which is ours where the training evaluates by our metric itself.
         """
-        container = calling(xgb.callback.CallbackContainer)
-        stoppings = _stoppings(container.callbacks) if container is not None else []
-        with self._lock:
-            self._in_sight.update(stoppings)
-        if not stoppings:
-            self._unwatched.append(dict(reported))
-            self._reports += 1
-        names = [name for name, _ in reported]
-        for stopping in stoppings:
-            if stopping.maximize is None and stopping.metric_name in names:
-                stopping.maximize = True
-            elif stopping.maximize is None:
-                seen = self._undirected.setdefault(stopping, {})
-                for name, value in reported:
-                    seen.setdefault(name, []).append(value)
-            elif stopping in self._undirected:
-                seen = self._undirected.pop(stopping)
-                if not stopping.maximize and stopping.stopping_history:
-                    _correct(stopping, seen, len(container.history))
+        super().on_metric(booster, names)
+        method = method_of(xgb.callback.CallbackContainer)
+        container = None if method is None else method.f_locals["self"]
+        callbacks = [] if container is None else container.callbacks
+        last = isinstance(getattr(container, "metric", None), Metric) or any(
+            isinstance(one, _Plug) for one in callbacks
+        )
+        for one in callbacks:
+            if isinstance(one, xgb.callback.EarlyStopping) and one.maximize is None:
+                one.maximize = True if one.metric_name in names or (last and one.metric_name is None) else None
+
+    def scores(self, model: Any, X: Any, rounds: int | None) -> Any:
+        reach = 0, max(rounds or 0, 0)
+        return model.predict(self.prepared(model, X), output_margin=True, iteration_range=reach)
+
+    def prepared(self, model: Any, X: Any) -> Any:
+        if isinstance(X, xgb.DMatrix):
+            return X
+        named = hasattr(X, "columns")  # a frame brings its own
+        known = {} if named else {"feature_names": model.feature_names, "feature_types": model.feature_types}
+        return xgb.DMatrix(X, enable_categorical=True, **known)
+
+    def weights(self, model: Any) -> Weights:
+        booster = booster_of(model)
+        best = booster.attr("best_iteration") if booster is not model else None
+        return _weights(booster, None if best is None else int(best) + 1)
+
+    def data(self, X: Any, labels: Any, group: Any, reference: Any) -> Any:
+        return xgb.DMatrix(X, labels, qid=np.repeat(np.arange(len(group)), group), enable_categorical=True)
+
+    def train(self, objective: Any, data: Any, valid: Any, metric: Any, params: Mapping[str, Any], rounds: int) -> Any:
+        # What a saved model says is its objective; the gradients are ours.
+        chosen = {"disable_default_eval_metric": 1, "base_score": 0.0, **params, "objective": "rank:ndcg"}
+        further = {"evals": [] if valid is None else [(valid, "valid")], "custom_metric": metric, "verbose_eval": False}
+        return xgb.train(chosen, data, rounds, obj=objective, callbacks=with_callback(objective, None), **further)
 
 
 def _total(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -203,120 +164,37 @@ def _queries(
 ) -> Queries:
     rows = data.num_row()
     if rows == 0:  # a worker of a cluster without a share
-        return Queries([], [])
+        return Queries([], [], columns=Columns(of_data_set(data), (), _called(data), HOW))
     if labels.size != rows:
         raise LambdaplugError(
             f"the DMatrix has {rows} rows and {labels.size} labels: xgb.DMatrix(X, label=y, qid=ids)."
         )
     group = np.diff(bounds.astype(np.int64)) if bounds.size > 1 else None
     query_weight = weight if weight.size else None
-    held, total = held_rows(data) or (None, None)
-    # A fold does not say which rows it holds, unless query_folds knows.
-    numbered = held is not None or calling(getattr(xgb.training, "CVPack", ())) is None
-    columns = columns_of(data)
+    own = of_data_set(data)
     return Queries(
         labels.reshape(rows),
         group,
         query_weight=query_weight,
-        rows=held,
-        total_rows=total,
-        columns=columns,
-        numbered=numbered,
+        columns=Columns(own, () if group is None else group, _called(data), HOW),
         position=position if position.size else None,
     )
 
 
-def _stoppings(callbacks: Iterable[Any]) -> list[xgb.callback.EarlyStopping]:
-    """Those among the callbacks, and those that a callback holds."""
-    found, left = dict[int, Any](), list(callbacks)
-    while left:
-        callback = left.pop()
-        if isinstance(callback, (list, tuple, dict)) and len(callback) < 100:  # longer ones are records
-            left += callback.values() if isinstance(callback, dict) else callback
-        elif isinstance(callback, xgb.callback.TrainingCallback) and id(callback) not in found:
-            found[id(callback)] = callback
-            left += getattr(callback, "__dict__", {}).values()
-    return [one for one in found.values() if isinstance(one, xgb.callback.EarlyStopping)]
+HOW = (
+    "lp.attach(data, {name}=values); a ranker takes fit(..., columns={{{name!r}: values}}, eval_columns=[...]). A slice of a "
+    "DMatrix begins without columns; in xgb.cv they come along with folds = lp.query_folds(group), folds=folds, "
+    "fpreproc=folds.fpreproc"
+)
 
 
-def _watched_elsewhere(data: xgb.DMatrix) -> Any:
-    """The Booster of a training in which our metric was called by no Booster, but by a callback or in another thread."""
-    model = calling(xgb.callback.CallbackContainer, "model")
-    return waiting(xgb.Booster.eval_set, data) if model is None else next(HOST.boosters(model))
-
-
-def _stopping_of(best: float, others: list[Any]) -> Any:
-    """The EarlyStopping that noted this best score, wherever it is held; None if it was no EarlyStopping's.
-
-    Nothing leads from a Booster to it. So the objects of the process are gone through, once for a Booster with such a note;
-    of several, as from trainings before, the one that has seen the fewest rounds is meant.
-    """
-    found = []
-    for one in gc.get_objects():
-        if issubclass(type(one), xgb.callback.EarlyStopping) and one not in others:
-            bests = _scores(one.best_scores)
-            if bests and bests[-1] == best:
-                found.append((len(_scores(one.stopping_history)), one))
-    return min(found, key=operator.itemgetter(0), default=(0, None))[1]
-
-
-def _scores(log: dict[str, dict[str, list[Any]]]) -> list[float]:
-    """Those of the one metric of one data set that an EarlyStopping keeps."""
-    several = [score for metrics in log.values() for scores in metrics.values() for score in scores]
-    return [float(score[0] if isinstance(score, tuple) else score) for score in several]
-
-
-def _watched(stopping: xgb.callback.EarlyStopping) -> tuple[str, float, bool]:
-    """The name and first value of what it watches, and whether that is a mean over folds."""
-    [(name, [score, *_])] = next(iter(stopping.stopping_history.values())).items()
-    return name, _scores(stopping.stopping_history)[0], isinstance(score, tuple)
-
-
-def _means(seen: dict[str, list[float]], sets: int) -> dict[str, list[float]]:
-    """Over the folds, for each of so many data sets that a fold is evaluated on."""
-    return {
-        name: [float(np.mean(some[first::sets])) for first in range(min(sets, len(some)))]
-        for name, some in seen.items()
-    }
-
-
-SIX_DIGITS = 2e-6  # the rounding of what XGBoost reads from its own text
-MAXIMISED = ("auc", "pre", "map", "ndcg")  # how the names begin that XGBoost maximises by itself
-
-
-def _is_ours(watched: str, value: float, ours: dict[str, list[float]], booster: Any) -> bool | None:
-    """Whether an early stopping watches one of our metrics, known by its name or, under another name, by its value.
-
-    A loss made of it does not count. None if it is neither, nor XGBoost's own metric: only the user can know.
-    """
-    if watched in ours:
-        return True
-    if watched in [metric["name"] for metric in json.loads(booster.save_config())["learner"]["metrics"]]:
-        return False  # XGBoost's own
-    values = np.array([one for some in ours.values() for one in some])
-    same = bool(np.isclose(value, values, rtol=0, atol=SIX_DIGITS).any())
-    loss = bool(np.isclose(value, [-values, 1 - values], rtol=0, atol=SIX_DIGITS).any())
-    return None if same == loss else same
-
-
-def _correct(stopping: xgb.callback.EarlyStopping, seen: dict[str, list[float]], sets: int) -> None:
-    """Turn round an EarlyStopping that took our metric for one to minimise; ``seen`` is what we reported until then.
-
-    Under another name our metric is known by its value, in cv by the mean over the folds. XGBoost rounds to six digits.
-    """
-    watched, value, _ = _watched(stopping)
-    booster = next(HOST.boosters(calling(xgb.callback.CallbackContainer, "model")))
-    ours = _is_ours(watched, value, _means(seen, sets), booster)
-    if ours:
-        stopping.maximize = True
-    elif ours is None:
-        warnings.warn(
-            f"XGBoost's early stopping minimises {watched!r}: it was told no direction, and guesses it from the name. If "
-            f"{watched!r} is made of {', '.join(seen)}, of which more is better, pass maximize=True to EarlyStopping or "
-            "xgb.train; if less is better, maximize=False.",
-            LambdaplugWarning,
-            stacklevel=5,
-        )
+def _called(data: xgb.DMatrix) -> str:
+    """What a data set is to the training that runs, for errors."""
+    method = method_of(xgb.Booster)
+    if method is None:
+        return "this DMatrix"
+    evals = method.f_locals.get("evals") or ()
+    return next((f"the validation set {name!r}" for one, name in evals if one is data), "the training data")
 
 
 HOST = XGBoost()
@@ -332,11 +210,17 @@ class XGBDataIter(xgb.DataIter):  # type: ignore[misc]
     ----------
     batches : callable or sequence
         A function without arguments that reads them, ``(X, labels, qid)`` or ``(X, labels, weight, qid)`` at a time, or a list
-        of them; XGBoost goes through them several times. Weights are one per row and equal within a query.
+        of them; XGBoost goes through them several times. Weights are one per row and equal within a query. A mapping after
+        the query ids has further columns of the batch, by name, which ``columns`` holds afterwards.
     cache_prefix : path, optional
         Where XGBoost keeps its pages.
     **options
         Further ones of ``xgboost.DataIter``.
+
+    Attributes
+    ----------
+    columns : dict
+        Those of all rows, once the data set is built, for ``lp.attach(data, **batches.columns)``.
 
     Examples
     --------
@@ -346,6 +230,10 @@ class XGBDataIter(xgb.DataIter):  # type: ignore[misc]
     >>> halves = [(data.X[a:b], data.labels[a:b], data.qid[a:b]) for a, b in ((0, 7), (7, 20))]  # query 1 is cut in two
     >>> xgb.QuantileDMatrix(lp.XGBDataIter(halves)).num_row()
     20
+    >>> batches = lp.XGBDataIter([(*half, {"price": half[0][:, 0]}) for half in halves])
+    >>> train = lp.attach(xgb.QuantileDMatrix(batches), **batches.columns)
+    >>> lp.attached(train)["price"].shape
+    (20,)
     """
 
     def __init__(
@@ -362,22 +250,44 @@ class XGBDataIter(xgb.DataIter):  # type: ignore[misc]
             )
         self._batches = batches
         self._running: Iterator[Sequence[Any]] = iter(())
+        self._names: tuple[str, ...] | None = None
+        self._found: list[Sequence[Any]] = []  # the further columns of the batches of this pass
+        self.columns: dict[str, Any] = {}
 
     def reset(self) -> None:
-        self._running = whole_queries(self._batches() if callable(self._batches) else self._batches)
+        self._names, self._found = None, []
+        self._running = whole_queries(map(self._flat, self._batches() if callable(self._batches) else self._batches))
+
+    def _flat(self, batch: Sequence[Any]) -> Sequence[Any]:
+        """Arrays alone, with further columns before the query ids."""
+        further = batch[-1] if isinstance(batch[-1], Mapping) else {}
+        arrays = batch[:-1] if further else batch
+        if len(arrays) not in (3, 4):
+            raise LambdaplugError(
+                "XGBDataIter: expected batches (X, labels, qid) or (X, labels, weight, qid), and perhaps a mapping of further "
+                f"columns after these; got {len(arrays)} arrays."
+            )
+        self._names = tuple(further) if self._names is None else self._names
+        if tuple(further) != self._names:
+            raise LambdaplugError(
+                f"XGBDataIter: a batch has the columns {list(further)}, another one {list(self._names)}: expected the same."
+            )
+        return *arrays[:-1], *further.values(), arrays[-1]
 
     def next(self, input_data: Callable[..., Any]) -> bool:
         batch = next(self._running, None)
+        names = self._names or ()
         if batch is None:
+            columns = zip(names, zip(*self._found, strict=True), strict=False)
+            self.columns = {name: np.concatenate(parts) for name, parts in columns}
             return False
-        if len(batch) not in (3, 4):
-            raise LambdaplugError(
-                f"XGBDataIter: expected batches (X, labels, qid) or (X, labels, weight, qid), got {len(batch)} arrays."
-            )
+        count = len(batch) - 1 - len(names)
+        X, labels, *weight = batch[:count]
+        self._found.append(batch[count:-1])
         sizes = sizes_of(batch[-1])
-        data = {"data": batch[0], "label": batch[1], "group": sizes}
-        if len(batch) == 4:
-            each = one_a_query(np.asarray(batch[2]), sizes)
+        data = {"data": X, "label": labels, "group": sizes}
+        if weight:
+            each = one_a_query(np.asarray(weight[0]), sizes)
             if each is None:
                 raise LambdaplugError("XGBDataIter: XGBoost's weights are one per query; these differ within a query.")
             data["weight"] = each
@@ -385,21 +295,15 @@ class XGBDataIter(xgb.DataIter):  # type: ignore[misc]
         return True
 
 
-def _plugged(objective: Objective | None, metric: Metric | None) -> type[xgb.Booster]:
-    """A Booster that trains with this objective and evaluates with this metric, and pickles as a plain one."""
+def _update(model: xgb.Booster, objective: Objective | None, dtrain: Any, iteration: int, fobj: Any = None) -> None:
+    xgb.Booster.update(model, dtrain, iteration, fobj or objective)
 
-    class Booster(xgb.Booster):  # type: ignore[misc]
-        def update(self, dtrain: Any, iteration: int, fobj: Any = None) -> None:
-            super().update(dtrain, iteration, fobj or objective)
 
-        def eval_set(self, evals: Any, iteration: int = 0, feval: Any = None, output_margin: bool = True) -> str:
-            text: str = super().eval_set(evals, iteration, feval or metric, output_margin)
-            return text
-
-        def __reduce__(self) -> Any:
-            return xgb.Booster, (), self.__getstate__()
-
-    return Booster
+def _eval_set(
+    model: xgb.Booster, metric: Metric | None, evals: Any, iteration: int = 0, feval: Any = None, margin: bool = True
+) -> str:
+    text: str = xgb.Booster.eval_set(model, evals, iteration, feval or metric, margin)
+    return text
 
 
 class _Plug(xgb.callback.TrainingCallback):  # type: ignore[misc]
@@ -407,14 +311,16 @@ class _Plug(xgb.callback.TrainingCallback):  # type: ignore[misc]
 
     def __init__(self, objective: Objective | None, metric: Metric | None) -> None:
         super().__init__()
-        self.kind = _plugged(objective, metric)
+        self.objective, self.metric = objective, metric
 
     def before_training(self, model: xgb.Booster) -> xgb.Booster:
-        model.__class__ = self.kind
+        model.update = functools.partial(_update, model, self.objective)
+        model.eval_set = functools.partial(_eval_set, model, self.metric)
         return model
 
     def after_training(self, model: xgb.Booster) -> xgb.Booster:
-        model.__class__ = xgb.Booster
+        for name in ("update", "eval_set"):  # XGBoost 2.0 hands over a slice where the best round was kept
+            model.__dict__.pop(name, None)
         return model
 
 
@@ -427,7 +333,6 @@ def plain_parameters(parameters: dict[str, Any], objective: object, metric: obje
     return parameters
 
 
-@documented
 class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
     """``xgboost.XGBRanker`` that takes a measure, ``XGBRanker(objective="map")``, or any objective of lambdaplug.
 
@@ -436,12 +341,20 @@ class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
 
     ``qid`` and ``eval_qid`` (or the column ``qid`` of a data frame) may be integers of any size, other numbers or text, as
     long as the rows of a query stand together. ``qid="query"`` is the name of a column of X: query ids, no feature, in
-    ``fit``, ``predict`` and ``score``. Frames are pandas', Polars' or Arrow's.
+    ``fit``, ``predict`` and ``score``. Frames are pandas', Polars' or Arrow's. ``columns`` and ``eval_columns`` as
+    :class:`LGBMRanker` takes them.
 
-    {ranker_objective}
+    Parameters
+    ----------
+    objective : str, Measure or Objective
+        A measure, by its text or as an object, means ``lp.objective(measure)``; the host's own words (``"lambdarank"``,
+        ``"rank:ndcg"``) keep their meaning.
     **kwargs
         All parameters of ``xgboost.XGBRanker``.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> data = lp.data.cubic(queries=20, documents=8, features=5)
     >>> model = lp.XGBRanker(objective=lp.LambdaRank("ndcg"), n_estimators=3, n_jobs=1)
     >>> model.fit(data.X, data.labels, qid=data.qid).predict(data.X).shape
@@ -450,6 +363,7 @@ class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
 
     eval_metric: Any
     callbacks: Any
+    _sets: Sequence[tuple[Any, Any, dict[str, Any]]] = ()  # (X, y, columns) during fit
 
     def __init__(self, *, objective: str | Measure | Objective = "rank:ndcg", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -458,44 +372,77 @@ class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
     def get_xgb_params(self) -> dict[str, Any]:
         return plain_parameters(super().get_xgb_params(), self.objective, self.eval_metric)
 
-    @functools.wraps(xgb.XGBRanker.fit)
+    def _create_ltr_dmatrix(self, ref: Any, data: Any, qid: Any, **kwargs: Any) -> xgb.DMatrix:
+        """The parent's, for the training data and then each evaluation set, with its columns."""
+        made: xgb.DMatrix = super()._create_ltr_dmatrix(ref, data, qid, **kwargs)
+        own = next(columns for X, _, columns in self._sets if X is data)
+        return attach(made, **own)
+
+    @accepting(xgb.XGBRanker.fit, "columns", "eval_columns")
     def fit(self, *args: Any, **kwargs: Any) -> "XGBRanker":
         given = _with_numbered_queries(self.grouped(by_name(xgb.XGBRanker.fit, args, kwargs)))
+        self._sets = self.columned(given)
         group, qid = given.get("group"), given.get("qid")
         if group is None and qid is None:
             require_queries("qid" if "qid" in getattr(given["X"], "columns", ()) else None)
         elif not hasattr(qid, "__cuda_array_interface__") and not hasattr(group, "__cuda_array_interface__"):
-            group_sizes(group, qid, len(given["y"]))
+            sizes = group_sizes(group, qid, len(given["y"]))
+            given["group"] = None if group is None else sizes
+        if given.get("eval_group"):  # XGBoost reads no big-endian numbers, and no text
+            given["eval_group"] = [None if one is None else group_sizes(one) for one in given["eval_group"]]
         word, metric, callbacks = self.objective, self.eval_metric, self.callbacks
         objective = as_objective(word)
         words, ours = metrics_of(objective, metric)
-        if not isinstance(objective, Objective) and ours is None:
-            with host_errors(word):
-                super().fit(**given)
-            return self
         plug = _Plug(objective if isinstance(objective, Objective) else None, ours)
         try:
+            if not isinstance(objective, Objective) and ours is None:
+                with host_errors(word, metric):
+                    super().fit(**given)
+                return self
             self.callbacks = [plug, *(with_callback(objective, callbacks) or [])]
             self.eval_metric = words
-            super().fit(**given)
+            with host_errors(word, metric):
+                super().fit(**given)
         finally:
-            self.objective, self.eval_metric, self.callbacks = word, metric, callbacks
+            self.objective, self.eval_metric, self.callbacks, self._sets = word, metric, callbacks, ()
         return self
 
-    @functools.wraps(xgb.XGBRanker.predict)
+    @accepting(xgb.XGBRanker.predict)
     def predict(self, X: Any, **kwargs: Any) -> Any:
         return super().predict(self.split(X)[0], **kwargs)
 
     def _trained_for(self) -> Metric:
         return metrics_of(self.objective, self.eval_metric)[1] or measure_of(self.objective, {"rank:map": "map"})
 
-    def score(self, X: Any, y: Any, *, qid: Any = None, group: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any = None,
+        group: Any = None,
+        sample_weight: Any = None,
+        columns: Mapping[str, Any] | None = None,
+    ) -> float:
         """:meth:`LGBMRanker.score`; by the last of ``eval_metric`` if it is lambdaplug's."""
         if qid is None and group is None and self.query_column_ is None and "qid" in getattr(X, "columns", ()):
             if sample_weight is None and metrics_of(self.objective, self.eval_metric)[1] is None:
                 return float(super().score(frame(X), y))  # XGBoost's own, with its column
             qid = "qid"
-        return QueryColumn.score(self, X, y, qid=qid, group=group, sample_weight=sample_weight)
+        return QueryColumn.score(self, X, y, qid=qid, group=group, sample_weight=sample_weight, columns=columns)
+
+    def plain(self) -> xgb.XGBRanker:
+        """The fitted model as XGBoost's own ranker, which other programs (eland, pickles without lambdaplug) know.
+
+        Returns
+        -------
+        xgboost.XGBRanker
+            With ``objective="rank:ndcg"`` and the same predictions. X is then without the columns that are no features.
+        """
+        own = {**self.get_params(), "objective": "rank:ndcg", "eval_metric": None, "callbacks": None}
+        plain = xgb.XGBRanker(**own)
+        plain.load_model(self.get_booster().save_raw("ubj"))
+        return plain.set_params(**own)
 
 
 def _numbered(ids: Any, name: str) -> Any:
@@ -543,11 +490,68 @@ def metrics_of(objective: object, asked: Any) -> tuple[Any, Metric | None]:
     """Of an estimator's eval_metric, what is XGBoost's own, and ours: the measure trained for, if nothing was asked for."""
     if asked is None:
         trained = as_objective(objective)
-        target = trained.target if isinstance(trained, Objective) else None
-        return None, None if target is None else Metric([target])
-    asked = as_metric(asked)
+        target = trained.goal if isinstance(trained, Objective) else None
+        return None, None if target is None else Metric.of([target])
+    asked = as_metric(asked, isinstance(as_objective(objective), Objective))
     several = asked if isinstance(asked, list) else [asked]
     ours = [one for one in several if isinstance(one, Metric)]
     if not ours:
         return asked, None
-    return [one for one in several if not isinstance(one, Metric)] or None, functools.reduce(operator.add, ours)
+    return [one for one in several if not isinstance(one, Metric)] or None, add_up(ours)
+
+
+# --- models ----------------------------------------------------------------------------------------------------------
+
+
+def _weights(booster: Any, rounds: int | None) -> Weights:
+    """Of so many rounds, which are those that a ranker predicts with."""
+    content = json.loads(booster.save_raw("json").decode())
+    learner, boosted = content["learner"], content["learner"]["gradient_booster"]
+    outputs = [int(learner["learner_model_param"].get(name, 1)) for name in ("num_class", "num_target")]
+    trees = boosted["model"].get("trees", []) if boosted["name"] == "gbtree" else []
+    if max(outputs) > 1 or any(int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in trees):
+        raise not_linear("a model with several outputs")
+    if boosted["name"] == "gblinear":
+        return _linear(booster, content)
+    dropped = [*boosted.get("weight_drop", ()), *boosted.get("model", {}).get("weight_drop", ())]
+    if boosted["name"] != "gbtree" or any(weight != 1 for weight in dropped):
+        raise not_linear("a booster of the kind dart, with dropped trees (weight_drop)")
+    if not trees:
+        raise LambdaplugError("the booster has no trees: train it first.")
+    if rounds is not None and rounds < booster.num_boosted_rounds():
+        return _weights(booster[:rounds], None)
+    leaves = [leaf_nodes(tree) for tree in trees]
+    values = np.concatenate([np.array(tree["split_conditions"])[own] for tree, own in zip(trees, leaves, strict=True)])
+    first_node = np.cumsum([0, *(len(tree["left_children"]) for tree in trees)])
+    place_of_node = np.zeros(first_node[-1], dtype=np.int32)
+    nodes = [first + own for first, own in zip(first_node, leaves, strict=False)]
+    place_of_node[np.concatenate(nodes)] = np.arange(len(values))
+
+    def read(X: Any) -> Any:
+        node = np.asarray(booster.predict(HOST.prepared(booster, X), pred_leaf=True)).reshape(-1, len(trees))
+        return ones(place_of_node[node.astype(np.int64) + first_node[:-1]], len(values))
+
+    return booster, values, read
+
+
+def _linear(booster: Any, content: dict[str, Any]) -> Weights:
+    """The weights of features; the constant beside them ranks nothing, and is left as it is."""
+
+    def read(X: Any) -> Any:
+        from scipy import sparse
+
+        features = sparse.csr_matrix(X if hasattr(X, "tocsr") else np.asarray(X), dtype=np.float64)
+        features.data = np.nan_to_num(features.data, nan=0.0)  # as XGBoost reads what is missing
+        return features
+
+    values = np.array(content["learner"]["gradient_booster"]["model"]["weights"][:-1], dtype=np.float64)
+    return booster, values, read
+
+
+def leaf_nodes(tree: dict[str, Any]) -> npt.NDArray[np.int64]:
+    """The nodes without children; a pruned tree may also list nodes that nothing leads to."""
+    left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
+    reached = np.zeros(len(left), dtype=bool)
+    reached[0] = True
+    reached[left[left >= 0]] = reached[right[right >= 0]] = True
+    return np.flatnonzero((left < 0) & reached)

@@ -11,20 +11,21 @@ coefficient and the two arrays to add so many times to.
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .compiling import compile_kernel, inlinable, located
-
-__all__ = ["TABLE_SIZE", "lambdarank_kernel", "rank_pairs_kernel", "xendcg_kernel"]
+from .jit import inlinable, located
+from .layout import *
+from .round import leaf, level_of
 
 TABLE_SIZE = 1 << 20
 MASK = np.uint64(0xFFFFFFFF)
 # minstd_rand of the C++ standard: x -> 48271 x mod 2^31 - 1, on 1 .. 2^31 - 2.
 MINSTD = 48271
 MINSTD_MODULUS = (1 << 31) - 1
+# float literals in LightGBM, then used in double arithmetic
+NEAR, LEAST = float(np.float32(0.01)), float(np.float32(1e-15))
 
 
 @inlinable
@@ -37,8 +38,8 @@ def scale_of(total: float) -> float:
 def cleared(sums: Any, n: int) -> tuple[Any, Any]:
     """Scratch for a query's gradient and hessian, all 0."""
     pull, bend = sums[0, :n], sums[1, :n]
-    pull[:] = np.float32(0.0)
-    bend[:] = np.float32(0.0)
+    for r in range(n):
+        pull[r] = bend[r] = np.float32(0.0)
     return pull, bend
 
 
@@ -61,123 +62,122 @@ def add_weighed(own: Any, weight: Any, row: int, into: Any, at: int) -> None:
     hessian[at] += coefficient * bend
 
 
-@functools.cache
-def lambdarank_kernel() -> Callable[..., None]:
+@leaf(
+    {},
+    lookup=group(GIVEN, FLOAT, FLOAT),
+    norm=FLAG,
+    truncation=INTEGER,
+    rows=group(GIVEN_TABLE, GIVEN, GIVEN, GIVEN),  # labels and gains, 1/ideal DCG, discounts, weights
+    forces=TABLE,
+    coefficient=FLOAT,
+    level=INTEGER,
+)
+def lambdarank(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
     """LightGBM's lambdarank. ``table``: the sigmoid at 2^20 steps from ``-reach`` on; gain[0] the labels, gain[1] the gains."""
-
-    near = float(np.float32(0.01))  # a float literal in the host, then used in double arithmetic
-
-    def kernel(
-        lookup: Any, norm: bool, truncation: int, rows: Any, lists: Any, sums: Any, into: Any, forces: Any
-    ) -> None:
-        table, reach, sigmoid = lookup
-        scores, gain, inverse, discount, weight = rows
-        offsets, first, last, order = lists
-        step = len(table) / (reach - -reach)
-        for query in range(first, last):
-            start, n, low_row = located(offsets, first, query)
-            if n < 2:
-                continue
-            pull, bend = cleared(sums, n)
-            spread = scores[start + order[start]] != scores[start + order[start + n - 1]]
-            total = 0.0
-            for i in range(min(n - 1, truncation)):
-                for j in range(i + 1, n):
-                    high, low = order[start + i], order[start + j]
-                    if gain[0, start + high] == gain[0, start + low]:
-                        continue
-                    if gain[0, start + high] < gain[0, start + low]:
-                        high, low = low, high
-                    margin = scores[start + high] - scores[start + low]
-                    gap = gain[1, start + high] - gain[1, start + low]
-                    delta = gap * abs(discount[i] - discount[j]) * inverse[query]
-                    if norm and spread:
-                        delta /= near + abs(margin)
-                    if margin <= -reach:
-                        rho = table[0]
-                    elif margin >= reach:
-                        rho = table[len(table) - 1]
-                    else:
-                        rho = table[int((margin + reach) * step)]
-                    curve = rho * (1.0 - rho)
-                    force = rho * (-sigmoid * delta)
-                    curve *= sigmoid * sigmoid * delta
-                    pull[low] -= np.float32(force)
-                    bend[low] += np.float32(curve)
-                    pull[high] += np.float32(force)
-                    bend[high] += np.float32(curve)
-                    total -= 2 * force
-                    note(forces, high, low, force)
-            scale = scale_of(total) if norm else 1.0
-            if forces.size > 0:
-                forces *= scale
-            for r in range(n):
-                own = np.float32(pull[r] * scale), np.float32(bend[r] * scale)
-                add_weighed(own, weight, start + r, into, low_row + r)
-
-    return compile_kernel(kernel)
+    scores, offsets, order, forces, norm = round.scores, round.offsets, round.order, leaf.forces, leaf.norm
+    (table, reach, sigmoid), (gain, inverse, discount, weight), truncation = leaf.lookup, leaf.rows, leaf.truncation
+    into = leaf.coefficient, *level_of(room, leaf.level, offsets[last] - offsets[first])
+    sums = np.empty((2, room.keys.shape[1]), np.float32)
+    step = len(table) / (reach - -reach)
+    for query in range(first, last):
+        start, n, low_row = located(offsets, first, query)
+        if n < 2:
+            continue
+        pull, bend = cleared(sums, n)
+        spread = scores[start + order[start]] != scores[start + order[start + n - 1]]
+        total = 0.0
+        for i in range(min(n - 1, truncation)):
+            for j in range(i + 1, n):
+                high, low = order[start + i], order[start + j]
+                if gain[0, start + high] == gain[0, start + low]:
+                    continue
+                if gain[0, start + high] < gain[0, start + low]:
+                    high, low = low, high
+                margin = scores[start + high] - scores[start + low]
+                gap = gain[1, start + high] - gain[1, start + low]
+                delta = gap * abs(discount[i] - discount[j]) * inverse[query]
+                if norm and spread:
+                    delta /= NEAR + abs(margin)
+                if margin <= -reach:
+                    rho = table[0]
+                elif margin >= reach:
+                    rho = table[len(table) - 1]
+                else:
+                    rho = table[int((margin + reach) * step)]
+                curve = rho * (1.0 - rho)
+                force = rho * (-sigmoid * delta)
+                curve *= sigmoid * sigmoid * delta
+                pull[low] -= np.float32(force)
+                bend[low] += np.float32(curve)
+                pull[high] += np.float32(force)
+                bend[high] += np.float32(curve)
+                total -= 2 * force
+                note(forces, high, low, force)
+        scale = scale_of(total) if norm else 1.0
+        if forces.size > 0:
+            forces *= scale
+        for r in range(n):
+            own = np.float32(pull[r] * scale), np.float32(bend[r] * scale)
+            add_weighed(own, weight, start + r, into, low_row + r)
+    return FINE, 0
 
 
-@functools.cache
-def xendcg_kernel() -> Callable[..., None]:
+@leaf({}, seed=INTEGER, iteration=INTEGER, rows=group(GIVEN, GIVEN), coefficient=FLOAT, level=INTEGER)
+def xendcg(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
     """LightGBM's rank_xendcg. Each query has a generator of its own, ``seed`` + its index, that runs on over the rounds."""
-
     factor, increment = np.uint64(214013), np.uint64(2531011)
     zero, one = np.uint64(0), np.uint64(1)
     sixteen, mask = np.uint64(16), np.uint64(0x7FFF)
-    least = float(np.float32(1e-15))
-
-    def kernel(seed: int, iteration: int, rows: Any, lists: Any, states: Any, into: Any) -> None:
-        scores, gain, weight = rows
-        offsets, first, last = lists
-        for query in range(first, last):
-            start, n, low_row = located(offsets, first, query)
-            if n < 2:
-                continue
-            share, term = states[0, :n], states[1, :n]
-            # The generator as it stands after so many rounds of n draws each: the same step squared, again and again.
-            random = np.uint64(seed + query) & MASK
-            times, multiplier, addend = np.uint64(iteration * n), factor, increment
-            while times > zero:
-                if times & one:
-                    random = (random * multiplier + addend) & MASK
-                addend = (multiplier * addend + addend) & MASK
-                multiplier = (multiplier * multiplier) & MASK
-                times >>= one
-            top = scores[start]
-            for r in range(1, n):
-                top = max(scores[start + r], top)
-            total = 0.0
-            for r in range(n):
-                share[r] = math.exp(scores[start + r] - top)
-                total += share[r]
-            for r in range(n):
-                share[r] /= total
-            total = 0.0
-            for r in range(n):
-                random = (random * factor + increment) & MASK
-                term[r] = gain[start + r] - np.float64((random >> sixteen) & mask) / 32768.0
-                total += term[r]
-            inverse = 1.0 / max(least, total)
-            total = 0.0
-            for r in range(n):
-                value = -term[r] * inverse + share[r]
-                states[2, r] = np.float32(value)
-                term[r] = value / (1.0 - share[r])
-                total += term[r]
-            second = 0.0
-            for r in range(n):
-                value = share[r] * (total - term[r])
-                states[2, r] = np.float32(np.float32(states[2, r]) + np.float32(value))
-                term[r] = value / (1.0 - share[r])
-                second += term[r]
-            for r in range(n):
-                value = share[r] * (second - term[r])
-                pull = np.float32(np.float32(states[2, r]) + np.float32(value))
-                bend = np.float32(share[r] * (1.0 - share[r]))
-                add_weighed((pull, bend), weight, start + r, into, low_row + r)
-
-    return compile_kernel(kernel)
+    scores, offsets, seed, iteration, (gain, weight) = round.scores, round.offsets, leaf.seed, leaf.iteration, leaf.rows
+    into = leaf.coefficient, *level_of(room, leaf.level, offsets[last] - offsets[first])
+    states = np.empty((3, room.keys.shape[1]))
+    for query in range(first, last):
+        start, n, low_row = located(offsets, first, query)
+        if n < 2:
+            continue
+        share, term = states[0, :n], states[1, :n]
+        # The generator as it stands after so many rounds of n draws each: the same step squared, again and again.
+        random = np.uint64(seed + query) & MASK
+        times, multiplier, addend = np.uint64(iteration * n), factor, increment
+        while times > zero:
+            if times & one:
+                random = (random * multiplier + addend) & MASK
+            addend = (multiplier * addend + addend) & MASK
+            multiplier = (multiplier * multiplier) & MASK
+            times >>= one
+        top = scores[start]
+        for r in range(1, n):
+            top = max(scores[start + r], top)
+        total = 0.0
+        for r in range(n):
+            share[r] = math.exp(scores[start + r] - top)
+            total += share[r]
+        for r in range(n):
+            share[r] /= total
+        total = 0.0
+        for r in range(n):
+            random = (random * factor + increment) & MASK
+            term[r] = gain[start + r] - np.float64((random >> sixteen) & mask) / 32768.0
+            total += term[r]
+        inverse = 1.0 / max(LEAST, total)
+        total = 0.0
+        for r in range(n):
+            value = -term[r] * inverse + share[r]
+            states[2, r] = np.float32(value)
+            term[r] = value / (1.0 - share[r])
+            total += term[r]
+        second = 0.0
+        for r in range(n):
+            value = share[r] * (total - term[r])
+            states[2, r] = np.float32(np.float32(states[2, r]) + np.float32(value))
+            term[r] = value / (1.0 - share[r])
+            second += term[r]
+        for r in range(n):
+            value = share[r] * (second - term[r])
+            pull = np.float32(np.float32(states[2, r]) + np.float32(value))
+            bend = np.float32(share[r] * (1.0 - share[r]))
+            add_weighed((pull, bend), weight, start + r, into, low_row + r)
+    return FINE, 0
 
 
 @inlinable
@@ -187,26 +187,44 @@ def sigmoid32(x: Any) -> Any:
 
 
 @functools.cache
-def rank_pairs_kernel(kind: str, sampled: bool, unbiased: bool) -> Callable[..., None]:
-    """XGBoost's rank:``kind``, one of ndcg, map and pairwise; ``sampled``: its pair method mean, else topk.
+def rank_pairs(by_gain: bool, by_precision: bool, sampled: bool, unbiased: bool) -> Any:
+    """XGBoost's rank:ndcg, rank:map and rank:pairwise; ``sampled``: its pair method mean, else topk.
 
-    ``unbiased``: its lambdarank_unbiased. ``bias`` has t+ and t- by place in the query, and by row the sums of costs over
+    With lambdarank_unbiased, ``bias`` has t+ and t- by place in the query, and by row the sums of costs over
     t- and over t+, to be added to. A cost is log(1 + exp(+margin)) |dM|: the sign is XGBoost's.
 
     ``pairs`` is its num_pair_per_sample; ``begin[row]`` where the row's label begins in the query's list by falling
     label. ``distanced`` and ``scaled`` are its two normalisations.
     """
-    by_gain, by_precision = kind == "ndcg", kind == "map"
 
-    def kernel(
-        pairs: int, iteration: int, normed: Any, rows: Any, lists: Any, scratch: Any, into: Any, forces: Any, bias: Any
-    ) -> None:
-        distanced, scaled = normed
-        above, below, plus, minus = bias
-        scores, label, gain, inverse, discount, begin = rows
-        offsets, first, last, order = lists
-        sums, states, places = scratch
-        coefficient, gradient, hessian = into
+    @leaf(
+        {},
+        pairs=INTEGER,
+        iteration=INTEGER,
+        normed=group(FLAG, FLAG),
+        rows=group(GIVEN, GIVEN, GIVEN, GIVEN, GIVEN_PLACES),  # label, gain, 1/ideal DCG, discounts, begin
+        forces=TABLE,
+        bias=group(GIVEN, GIVEN, NUMBERS, NUMBERS),
+        coefficient=FLOAT,
+        level=INTEGER,
+    )
+    def rank_pairs(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+        (distanced, scaled), (above, below, plus, minus) = leaf.normed, leaf.bias
+        scores, offsets, order, forces, iteration = (
+            round.scores,
+            round.offsets,
+            round.order,
+            leaf.forces,
+            leaf.iteration,
+        )
+        (label, gain, inverse, discount, begin), pairs, coefficient = leaf.rows, leaf.pairs, leaf.coefficient
+        gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
+        longest = room.keys.shape[1]
+        sums, states, places = (
+            np.empty((2, longest), np.float32),
+            np.empty((2, longest)),
+            np.empty((2, longest), np.int32),
+        )
         for query in range(first, last):
             start, n, low_row = located(offsets, first, query)
             if n < 2:
@@ -229,11 +247,12 @@ def rank_pairs_kernel(kind: str, sampled: bool, unbiased: bool) -> Callable[...,
             if sampled:
                 rows = n
                 # Ranks by falling label, those of one label in rank order.
-                count[:] = 0
                 for r in range(n):
-                    at = begin[start + ranked[r]]
-                    by_label[at + count[at]] = r
-                    count[at] += 1
+                    count[r] = 0
+                for r in range(n):
+                    label_at = begin[start + ranked[r]]
+                    by_label[label_at + count[label_at]] = r
+                    count[label_at] += 1
             random = ((iteration + 1) * (len(offsets) - 1) + query) & 0xFFFFFFFF
             random %= MINSTD_MODULUS
             random = random if random > 0 else 1
@@ -318,5 +337,19 @@ def rank_pairs_kernel(kind: str, sampled: bool, unbiased: bool) -> Callable[...,
             for r in range(n):
                 gradient[low_row + r] += coefficient * (pull[r] * scale)
                 hessian[low_row + r] += coefficient * (bend[r] * scale)
+        return FINE, 0
 
-    return compile_kernel(kernel)
+    return rank_pairs
+
+
+@leaf({}, weight=GIVEN, norm=FLOAT)
+def weighed_as_xgboost(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+    """XGBoost's weights of queries: w n / sum(w), in two float32 products."""
+    offsets, norm = round.offsets, np.float32(leaf.norm)
+    gradient, hessian = level_of(room, 0, offsets[last] - offsets[first])
+    for query in range(first, last):
+        weight = np.float32(leaf.weight[query])
+        for row in range(offsets[query] - offsets[first], offsets[query + 1] - offsets[first]):
+            gradient[row] = (np.float32(gradient[row]) * weight) * norm
+            hessian[row] = (np.float32(hessian[row]) * weight) * norm
+    return FINE, 0

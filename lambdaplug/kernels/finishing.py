@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, line, load
-
-__all__ = ["blend_kernel", "finish_kernel", "gram_kernel", "shape_kernel"]
+from .jit import REDUCE, compile_kernel, inlinable, line, load
 
 # Boosters square sums of gradients and divide them by sums of hessians in float32: beyond this, to infinite leaves.
 LARGEST = 1e18
@@ -72,7 +70,8 @@ def deviations(gradient: Any, offsets: Any, first: int, last: int, base: int, fa
             if length[x] > 0:
                 spread[x] /= length[x]
         if squared == 0:
-            mean[:] = spread
+            for x in range(FOUR):
+                mean[x] = spread[x]
     for x in range(last - first):
         factor[x] = 1.0 / np.sqrt(spread[x]) if spread[x] > 0.0 else 1.0
 

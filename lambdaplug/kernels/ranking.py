@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import REDUCE, compile_kernel, inlinable, line, load
+from .jit import REDUCE, compile_kernel, compiled, inlinable, line, load, located, per_function
+from .layout import *
 
-__all__ = ["FEW_LEVELS", "count_kernel", "rank_kernel", "sort_kernel", "top_kernel"]
-
-FEW_LEVELS = 8  # different values in a query up to which counting is faster than a merge sort
 ZERO, ONE, RUN = np.uint64(0), np.uint64(1), np.uint64(16)
 
 
@@ -85,71 +83,17 @@ def rank_kernel() -> Callable[..., Any]:
                 ranked[r] = document[r]
         return -1
 
-    return compile_kernel(kernel)
-
-
-@functools.cache
-def top_kernel() -> Callable[..., Any]:
-    """``kernel(scores, top, offsets, first, last, order, keys, documents)``: as ``rank_kernel``, the top ranks alone.
-
-    The documents below them follow in row order. On entry the first ones of ``order`` are a guess at the top.
-    """
-
-    def kernel(
-        scores: Any, top: int, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any
-    ) -> Any:
-        documents[1, :] = -1
-        for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            k = top if top < n else n
-            if k == 0:
-                continue
-            value = scores[start : start + n]
-            broken = False
-            for at in range(n):
-                broken |= not abs(value[at]) < np.inf
-            if broken:
-                for at in range(n):
-                    if not np.isfinite(value[at]):
-                        return start + at
-            key, document, taken = keys[0], documents[0], documents[1]
-            for r in range(k + n):  # the guesses first: most are right, and nearly in order
-                guess = r < k
-                at = order[start + r] if guess else r - k
-                if guess:
-                    taken[at] = query
-                elif not above(value[at], at, key[k - 1], document[k - 1]) or taken[at] == query:
-                    continue
-                s = r if guess else k - 1
-                while s > 0 and above(value[at], at, key[s - 1], document[s - 1]):
-                    key[s] = key[s - 1]
-                    document[s] = document[s - 1]
-                    s -= 1
-                key[s] = value[at]
-                document[s] = at
-            least, row = key[k - 1], document[k - 1]
-            to = start + k
-            for at in range(n):
-                below = value[at] < least or (value[at] == least and at > row)
-                if to < start + n:
-                    order[to] = at
-                to += 1 if below else 0
-            for r in range(k):
-                order[start + r] = document[r]
-        return -1
-
-    return compile_kernel(kernel, fastmath=REDUCE)
+    return compiled(RANK.signature, kernel)
 
 
 @functools.cache
 def count_kernel() -> Callable[..., Any]:
-    """``kernel(scores, offsets, first, last, order, documents)``: ``rank_kernel`` by comparing every two documents.
+    """``rank_kernel`` by comparing every two documents.
 
     For short lists in no particular order that is far faster than sorting: a comparison is a lane of a register.
     """
 
-    def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, documents: Any) -> Any:
+    def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any) -> Any:
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
@@ -178,51 +122,128 @@ def count_kernel() -> Callable[..., Any]:
 
 
 @functools.cache
-def sort_kernel() -> Callable[..., bool]:
-    """``kernel(values, offsets, order, level_of, levels, places) -> whether it could``: ``rank_kernel`` by counting.
+def finite_kernel() -> Callable[..., Any]:
+    """``rank_kernel`` without a ranking: the row of the first score that is not finite, or -1."""
 
-    For queries of few different values, as gains are. ``order`` is written only; ``level_of`` has room for the longest
-    query, ``levels`` and ``places`` for FEW_LEVELS, always all of them, so that loops over them become a few instructions.
+    def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any) -> Any:
+        broken = 0
+        for row in range(offsets[first], offsets[last]):  # counting becomes packed instructions
+            broken += not abs(load(scores, row)) < np.inf
+        for row in range(offsets[first], offsets[last] if broken > 0 else offsets[first]):
+            if not np.isfinite(scores[row]):
+                return row
+        return -1
+
+    return compile_kernel(kernel, fastmath=REDUCE)
+
+
+# --- measuring
+# The O(n) kernels that every measure is specialised into: normaliser, value, swap rows; and values where scores tie.
+
+
+@per_function
+def norm_kernel(norm: Callable[..., float]) -> Callable[..., None]:
+    """``kernel(gain, discount, k, lists, ranked, out)``: ``out[query]``, the lists in ideal order."""
+    return _per_query(norm)
+
+
+@per_function
+def value_kernel(value: Callable[..., float], flat: bool = False) -> Callable[..., None]:
+    """The same for the raw value, the lists in the order of the scores; ``flat``: discounts are a table's only row."""
+    return _per_query(value, flat)
+
+
+def _per_query(function: Callable[..., float], flat: bool = False) -> Callable[..., None]:
+    measured = inlinable(function)
+
+    def kernel(gain: Any, table: Any, k: int, lists: Any, ranked: Any, out: Any) -> None:
+        lists = Lists(*lists)
+        if flat:
+            discount = line(table, 0, 0, table.shape[1])
+        else:
+            discount = table
+        for query in range(lists.first, lists.last):
+            start, n, _ = located(lists.offsets, lists.first, query)
+            for r in range(n):
+                ranked[r] = gain[start + lists.order[start + r]]
+            out[query] = measured(ranked[:n], discount, k)
+
+    return compile_kernel(kernel)
+
+
+@inlinable
+def sort_stretch(values: Any, low: int, high: int, descending: bool) -> None:
+    """Sort a stretch in place, NaN as the lowest; by insertion over falling gaps, which needs no memory."""
+    gap = 1
+    while gap < (high - low) // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for r in range(low + gap, high):
+            value = values[r]
+            s = r
+            while s >= low + gap:
+                other = values[s - gap]
+                if descending:
+                    wrong = value > other or (np.isnan(other) and not np.isnan(value))
+                else:
+                    wrong = value < other or (np.isnan(value) and not np.isnan(other))
+                if not wrong:
+                    break
+                values[s] = other
+                s -= gap
+            values[s] = value
+        gap //= 3
+
+
+@inlinable
+def _rank_ties(
+    gain: Any, scores: Any, start: int, n: int, order: Any, descending: bool, ranked: Any, ends: Any
+) -> None:
+    """The gains by rank, sorted where scores are equal; ``ends[r]`` is where the stretch of rank r's score ends."""
+    for r in range(n):
+        ranked[r] = gain[start + order[start + r]]
+    low = 0
+    while low < n:
+        score = scores[start + order[start + low]]
+        high = low + 1
+        while high < n and scores[start + order[start + high]] == score:
+            high += 1
+        for r in range(low, high):
+            ends[r] = high
+        if high - low > 1:
+            sort_stretch(ranked, low, high, descending)
+        low = high
+
+
+@per_function
+def tied_value_kernel(value: Callable[..., float]) -> Callable[..., None]:
+    """``kernel(gain, scores, descending, discount, k, lists, (ranked, ends), out)``.
+
+    The raw value where equal scores stand by gain: descending, the best order; ascending, the worst.
     """
+    return _per_tied_query(value, False)
 
-    def kernel(values: Any, offsets: Any, order: Any, level_of: Any, levels: Any, places: Any) -> bool:
-        for query in range(len(offsets) - 1):
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            own, ranked = line(values, 0, start, n), line(order, 0, start, n)
-            for level in range(FEW_LEVELS):
-                levels[level] = np.nan
-                places[level] = 0
-            count = 0
-            for r in range(n):
-                value = load(own, r)
-                known = 0
-                for level in range(FEW_LEVELS):
-                    known += levels[level] == value
-                if known == 0:
-                    if count == FEW_LEVELS or not np.isfinite(value):
-                        return False
-                    at = count
-                    while at > 0 and levels[at - 1] < value:
-                        levels[at] = levels[at - 1]
-                        at -= 1
-                    levels[at] = value
-                    count += 1
-            for r in range(n):
-                value = load(own, r)
-                above = 0
-                for level in range(FEW_LEVELS):
-                    above += levels[level] > value
-                level_of[r] = above
-            for r in range(n):
-                places[np.uint64(level_of[r])] += 1
-            to = 0
-            for level in range(FEW_LEVELS):
-                places[level], to = to, to + places[level]
-            for r in range(n):
-                above = np.uint64(level_of[r])
-                ranked[np.uint64(places[above])] = r
-                places[above] += 1
-        return True
+
+@per_function
+def expected_kernel(expected: Callable[..., float]) -> Callable[..., None]:
+    """The same arguments; the mean over every order of equal scores, by a measure's ``expected``."""
+    return _per_tied_query(expected, True)
+
+
+def _per_tied_query(function: Callable[..., float], expected: bool) -> Callable[..., None]:
+    measured = inlinable(function)
+
+    def kernel(
+        gain: Any, scores: Any, descending: bool, discount: Any, k: int, lists: Any, room: Any, out: Any
+    ) -> None:
+        ranked, ends = room
+        lists = Lists(*lists)
+        for query in range(lists.first, lists.last):
+            start, n, _ = located(lists.offsets, lists.first, query)
+            _rank_ties(gain, scores, start, n, lists.order, descending, ranked, ends)
+            if expected:
+                out[query] = measured(ranked[:n], ends[:n], discount, k)
+            else:
+                out[query] = measured(ranked[:n], discount, k)
 
     return compile_kernel(kernel)

@@ -17,11 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import rows as at
-from .compiling import compile_kernel, float32_from_bits, inlinable, line, load, located
-from .rows import Documents, Lists, Tables
-
-__all__ = ["FAST_SPREAD", "Wanted", "stage_by_gain_kernel", "stage_by_rank_kernel"]
+from .jit import compile_kernel, float32_from_bits, inlinable, line, load, located, per_function
+from .layout import *
 
 FAST_SPREAD = 42.0  # exp(-42)^2 = 3e-37 is a normal float32, and so is its reciprocal
 FAR = 1e38  # the exp of padding: the product of two such totals is infinite, its reciprocal 0, and so is the force
@@ -43,6 +40,9 @@ class Wanted(NamedTuple):
     weighed: bool = False  # weights and tiers in float64
     floored: bool = False  # pairs below the cut have a size as well
     spaced: bool = False  # scale is a table by the distance of two ranks, and lower is the rank
+
+
+WANTED = group(FLOAT, FLOAT, *[FLAG] * 9)
 
 
 @inlinable
@@ -78,9 +78,9 @@ def extent(score: Any, first: float, sigma: float, spread: float) -> tuple[float
 def stage_exactly(documents: Documents, order: Any, start: int, low: int, rows: Any) -> None:
     """Places, grades, weights, tiers and choices in float64, by rank."""
     n = len(order)
-    place = line(rows, at.PLACE, low, n)
-    grade, weight, tier = line(rows, at.GRADE, low, n), line(rows, at.WEIGHT, low, n), line(rows, at.TIER, low, n)
-    chosen = line(rows, at.CHOSEN, low, n)
+    place = line(rows, PLACE, low, n)
+    grade, weight, tier = line(rows, GRADE, low, n), line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
+    chosen = line(rows, CHOSEN, low, n)
     for r in range(n):
         row = np.uint64(start + order[r])
         place[r] = load(documents.placed, row)
@@ -93,7 +93,7 @@ def stage_exactly(documents: Documents, order: Any, start: int, low: int, rows: 
 @inlinable
 def pad(row: Any, value: float) -> None:
     """Fill what follows the documents of a padded row."""
-    for r in range(len(row) - at.PADDING, len(row)):
+    for r in range(len(row) - PADDING, len(row)):
         row[r] = np.float32(value)
 
 
@@ -101,7 +101,7 @@ def pad(row: Any, value: float) -> None:
 def stage_parts(value: Any, part: int, rest: int, fine: bool, fast: Any, padded: int) -> None:
     """A row as float32, and if ``fine`` what that leaves of it."""
     n = len(value)
-    to, to_rest = line(fast, part, padded, n + at.PADDING), line(fast, rest, padded, n + at.PADDING)
+    to, to_rest = line(fast, part, padded, n + PADDING), line(fast, rest, padded, n + PADDING)
     for r in range(n):
         to[r] = np.float32(load(value, r))
     pad(to, 0.0)
@@ -116,7 +116,7 @@ def stage_column(column: Any, documents: Any, start: int, to: int, fast: Any, pa
     """Values by row as float32, by rank; a column may be empty."""
     if column.size > 0:
         n = len(documents)
-        row = line(fast, to, padded, n + at.PADDING)
+        row = line(fast, to, padded, n + PADDING)
         for r in range(n):
             row[r] = np.float32(column[start + documents[r]])
         pad(row, 0.0)
@@ -126,7 +126,7 @@ def stage_column(column: Any, documents: Any, start: int, to: int, fast: Any, pa
 def stage_distance(place: Any, top: float, fast: Any, padded: int) -> None:
     """Places in two parts: small distances far from the top need both."""
     n = len(place)
-    to, rest = line(fast, at.PLACE32, padded, n + at.PADDING), line(fast, at.PLACE_REST, padded, n + at.PADDING)
+    to, rest = line(fast, PLACE32, padded, n + PADDING), line(fast, PLACE_REST, padded, n + PADDING)
     for r in range(n):
         value = place[r] - top
         to[r] = np.float32(value)
@@ -151,29 +151,29 @@ def stage_by_gain_kernel() -> Callable[..., int]:
         sigma, fine, symmetric, ordered = wanted.sigma, wanted.fine, wanted.symmetric, wanted.ordered
         found = 0
         for query in range(first, lists.last):
-            start, cut = offsets[query], marks[at.CUT, query - first]
+            start, cut = offsets[query], marks[CUT, query - first]
             n = offsets[query + 1] - start
-            marks[at.KIND, query - first] = 0
+            marks[KIND, query - first] = 0
             if cut <= 0:
                 continue
             if cut < n - 1:  # not a whole list
-                found |= at.BY_RANK
+                found |= BY_RANK
                 continue
             own = line(scores, 0, start, n)
             top, wide = extent(own, own[order[start]], sigma, wanted.spread)
             if wide:
-                found |= at.BY_RANK
+                found |= BY_RANK
                 continue
             low = start - offsets[first]
-            padded = low + at.PADDING * (query - first)
-            found |= at.BY_GAIN
-            marks[at.KIND, query - first] = at.BY_GAIN
-            document, taken = line(tables.places, at.DOCUMENT, low, n), line(tables.places, at.TAKEN, low, n)
-            score, scale = line(rows, at.SCORE, low, n), line(rows, at.SCALE, low, n)
-            upper, lower = line(rows, at.UPPER, low, n), line(rows, at.LOWER, low, n)
-            upper_to, upper_rest = line(fast, at.UPPER32, padded, n), line(fast, at.UPPER_REST, padded, n)
-            lower_to, lower_rest = line(fast, at.LOWER32, padded, n), line(fast, at.LOWER_REST, padded, n)
-            rank_to, scale_to = line(fast, at.RANK32, padded, n), line(fast, at.SCALE32, padded, n)
+            padded = low + PADDING * (query - first)
+            found |= BY_GAIN
+            marks[KIND, query - first] = BY_GAIN
+            document, taken = line(tables.places, DOCUMENT, low, n), line(tables.places, TAKEN, low, n)
+            score, scale = line(rows, SCORE, low, n), line(rows, SCALE, low, n)
+            upper, lower = line(rows, UPPER, low, n), line(rows, LOWER, low, n)
+            upper_to, upper_rest = line(fast, UPPER32, padded, n), line(fast, UPPER_REST, padded, n)
+            lower_to, lower_rest = line(fast, LOWER32, padded, n), line(fast, LOWER_REST, padded, n)
+            rank_to, scale_to = line(fast, RANK32, padded, n), line(fast, SCALE32, padded, n)
             for r in range(n):
                 taken[r] = 0
             for r in range(n):  # every document to its place, in rank order among those of the same gain
@@ -195,21 +195,21 @@ def stage_by_gain_kernel() -> Callable[..., int]:
                     if ordered:
                         rank_to[to] = np.float32(r)
                         scale_to[to] = np.float32(load(scale, r))
-            power = line(fast, at.EXP, padded, n + at.PADDING)
+            power = line(fast, EXP, padded, n + PADDING)
             for r in range(n):
                 power[r] = exponential(sigma * (score[r] - top))
             if wanted.distanced:
                 highest = placed[start + order[start]]
                 for r in range(n):
                     value = placed[start + document[r]]
-                    rows[at.PLACE, low + r] = value
+                    rows[PLACE, low + r] = value
                     value -= highest
-                    fast[at.PLACE32, padded + r] = np.float32(value)
-                    fast[at.PLACE_REST, padded + r] = np.float32(value - np.float32(value))
+                    fast[PLACE32, padded + r] = np.float32(value)
+                    fast[PLACE_REST, padded + r] = np.float32(value - np.float32(value))
             if weight.size > 0:
                 for r in range(n):
-                    fast[at.WEIGHT32, padded + r] = np.float32(load(weight, start + document[r]))
-            for r in range(n, n + at.PADDING):
+                    fast[WEIGHT32, padded + r] = np.float32(load(weight, start + document[r]))
+            for r in range(n, n + PADDING):
                 power[r] = np.float32(
                     FAR
                 )  # infinitely far: whatever finite is left in the other rows, it exerts no force
@@ -233,58 +233,117 @@ def stage_by_rank_kernel() -> Callable[..., int]:
         sigma, graded = wanted.sigma, wanted.graded
         found = 0
         for query in range(first, lists.last):
-            cut = marks[at.CUT, query - first]
-            if cut < 0 or (cut == 0 and not wanted.floored) or marks[at.KIND, query - first] != 0:
+            cut = marks[CUT, query - first]
+            if cut < 0 or (cut == 0 and not wanted.floored) or marks[KIND, query - first] != 0:
                 continue
             start, n, low = located(offsets, first, query)
-            padded = low + at.PADDING * (query - first)
-            document, own, score = line(order, 0, start, n), line(scores, 0, start, n), line(rows, at.SCORE, low, n)
+            padded = low + PADDING * (query - first)
+            document, own, score = line(order, 0, start, n), line(scores, 0, start, n), line(rows, SCORE, low, n)
             for r in range(n):  # documents by an ordinary read: packed, such a loop is slower than one by one
                 score[r] = load(own, document[r])
             top, wide = extent(score, score[0], sigma, wanted.spread)
-            kind = at.WIDE if wide else at.BY_RANK
-            marks[at.KIND, query - first] = kind
+            kind = WIDE if wide else BY_RANK
+            marks[KIND, query - first] = kind
             found |= kind
-            if kind == at.WIDE or wanted.weighed:
+            if kind == WIDE or wanted.weighed:
                 stage_exactly(documents, document, start, low, rows)
-            if kind == at.WIDE:
+            if kind == WIDE:
                 continue
             # Padding exerts no force: it is no better and no worse than anything, or, without grades, infinitely far.
             # The other rows need finite numbers there.
-            power = line(fast, at.EXP, padded, n + at.PADDING)
+            power = line(fast, EXP, padded, n + PADDING)
             for r in range(n):
                 power[r] = exponential(sigma * (score[r] - top))
             pad(power, 1.0 if graded else FAR)
             if graded:
-                grade, grade_to = line(documents.grade, 0, start, n), line(fast, at.GRADE32, padded, n + at.PADDING)
+                grade, grade_to = line(documents.grade, 0, start, n), line(fast, GRADE32, padded, n + PADDING)
                 for r in range(n):
                     grade_to[r] = np.float32(load(grade, document[r]))
                 pad(grade_to, np.nan)
             if not wanted.by_rows:
                 continue
-            gain, upper, lower = line(rows, at.GAIN, low, n), line(rows, at.UPPER, low, n), line(rows, at.LOWER, low, n)
+            gain, upper, lower = line(rows, GAIN, low, n), line(rows, UPPER, low, n), line(rows, LOWER, low, n)
             least = gain[0]  # only differences of gains matter: without their common part they fit float32
             here = 1
             while np.isnan(least) and here < n:  # of documents without a label, which are in no pair
                 least = gain[here]
                 here += 1
-            gain_to = line(fast, at.GAIN32, padded, n + at.PADDING)
+            gain_to = line(fast, GAIN32, padded, n + PADDING)
             for r in range(n):
                 gain_to[r] = np.float32(load(gain, r) - least)
             pad(gain_to, 0.0)
-            stage_parts(upper, at.UPPER32, at.UPPER_REST, wanted.fine, fast, padded)
+            stage_parts(upper, UPPER32, UPPER_REST, wanted.fine, fast, padded)
             if not wanted.symmetric:
-                stage_parts(lower, at.LOWER32, at.LOWER_REST, wanted.fine, fast, padded)
+                stage_parts(lower, LOWER32, LOWER_REST, wanted.fine, fast, padded)
             if wanted.spaced:
-                stage_parts(line(rows, at.SCALE, low, n), at.SPACE32, at.SPACE32, False, fast, padded)
+                stage_parts(line(rows, SCALE, low, n), SPACE32, SPACE32, False, fast, padded)
             if wanted.distanced:
-                place = line(rows, at.PLACE, low, n)
+                place = line(rows, PLACE, low, n)
                 for r in range(n):
                     place[r] = load(documents.placed, start + document[r])
                 stage_distance(place, place[0], fast, padded)
-            stage_column(documents.weight, document, start, at.WEIGHT32, fast, padded)
-            stage_column(documents.tier, document, start, at.TIER32, fast, padded)
-            stage_column(documents.chosen, document, start, at.CHOSEN32, fast, padded)
+            stage_column(documents.weight, document, start, WEIGHT32, fast, padded)
+            stage_column(documents.tier, document, start, TIER32, fast, padded)
+            stage_column(documents.chosen, document, start, CHOSEN32, fast, padded)
         return found
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
+
+
+# --- swapping
+# What a swap changes, by rank.
+
+
+@per_function
+def swap_kernel(
+    swap: Callable[..., int], tabled: bool, value: Callable[..., float] | None = None
+) -> Callable[..., None]:
+    """``kernel(prepared, lists, rows, marks)``: the rows GAIN, UPPER, LOWER and SCALE, and each query's cut.
+
+    The cut is -1 where a query has no pairs or the measure is not defined. No query has a kind yet. ``prepared`` has a
+    table in place of discounts, of which a measure that is not ``tabled`` gets the first row.
+
+    With the measure's ``value``, pairs below the cut-off count as well: of each document there, UPPER becomes the value with
+    this document and the one at the cut-off exchanged, and SCALE -1. Those between a query's cut and the cut-off, whose
+    pairs change nothing, get a SCALE of 0. There is no cut any more.
+    """
+    rows_of, raised = inlinable(swap), value is not None
+    value_of = inlinable(value or no_value)
+
+    def kernel(prepared: Any, lists: Any, rows: Any, marks: Any) -> None:
+        prepared, lists = Prepared(*prepared), Lists(*lists)
+        if tabled:
+            discount = prepared.discount
+        else:
+            discount = line(prepared.discount, 0, 0, prepared.discount.shape[1])
+        offsets, first = lists.offsets, lists.first
+        for query in range(first, lists.last):
+            start, n, low = located(offsets, first, query)
+            marks[KIND, query - first] = 0
+            if prepared.norm[query] == 0.0 or n < 2:
+                marks[CUT, query - first] = -1
+                continue
+            ranked, upper = line(rows, GAIN, low, n), line(rows, UPPER, low, n)
+            lower, scale = line(rows, LOWER, low, n), line(rows, SCALE, low, n)
+            for r in range(n):
+                ranked[r] = load(prepared.gain, start + load(lists.order, start + r))
+                scale[r] = 1.0
+            cut = rows_of(ranked, discount, prepared.k, upper, lower, scale)
+            cut = cut if cut < n - 1 else n - 1
+            if raised:
+                k = min(prepared.k, n)
+                for r in range(cut, k):
+                    scale[r] = 0.0
+                for r in range(k, n):
+                    ranked[k - 1], ranked[r] = ranked[r], ranked[k - 1]
+                    upper[r] = value_of(ranked, discount, prepared.k)
+                    ranked[k - 1], ranked[r] = ranked[r], ranked[k - 1]
+                    scale[r] = -1.0
+                cut = n - 1
+            marks[CUT, query - first] = cut
+
+    return compile_kernel(kernel)
+
+
+def no_value(gain: Any, discount: Any, k: int) -> float:
+    return 0.0

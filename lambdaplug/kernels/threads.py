@@ -1,21 +1,14 @@
-"""Threads over tasks. Kernels release the GIL; a task's result never depends on who runs it or beside what."""
+"""How many threads, and whose."""
 
-import contextlib
 import ctypes
-import itertools
 import os
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from ..checking import integer
 
-__all__ = ["Team", "get_num_threads", "openmp_team", "run_tasks", "set_num_threads"]
-
-Task = TypeVar("Task")
-# Calls a function in so many threads at once. What it adds to the list ends the work of all.
-Team: TypeAlias = Callable[[Callable[[], None], int, list[BaseException]], None]
+Team: TypeAlias = Callable[[Callable[[], None], int], None]  # calls a function in so many threads at once
 
 REGION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -65,98 +58,37 @@ def openmp_team(library: Any) -> Team | None:
     parallel.argtypes, parallel.restype = (REGION, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint), None
     process = os.getpid()
 
-    def team(function: Callable[[], None], threads: int, failures: list[BaseException]) -> None:
+    def team(function: Callable[[], None], threads: int) -> None:
         if os.getpid() == process:
-            with _dropped_exceptions(failures):
-                parallel(REGION(lambda _: function()), None, threads, 0)
+            parallel(REGION(lambda _: function()), None, threads, 0)
         else:  # a fork has the parent's idea of its threads, and none of them
-            _start_threads(function, threads, failures)
+            start_threads(function, threads)
 
     return team
 
 
-@contextlib.contextmanager
-def _dropped_exceptions(failures: list[BaseException]) -> Iterator[None]:
-    """Keep what ctypes would print and drop: a signal's exception at a callback's very entry or exit.
-
-    Python handles signals in its main thread only, so only there does the hook need to change, and no two calls change
-    it at once.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = sys.unraisablehook
-
-    def keep(unraisable: Any) -> None:
-        if "ctypes callback" in (unraisable.err_msg or "") and unraisable.exc_value is not None:
-            failures.append(unraisable.exc_value)
-        else:
-            before(unraisable)
-
-    sys.unraisablehook = keep
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
-
-
-def _start_threads(function: Callable[[], None], threads: int, failures: list[BaseException]) -> None:
+def start_threads(function: Callable[[], None], threads: int) -> None:
     """Threads that live for one call. A standing pool would not survive a fork, and starting one takes microseconds."""
-
-    def helping(finished: threading.Event) -> None:
-        function()
-        finished.set()
-
-    # Events, because until Python 3.13 a join that Ctrl-C interrupts takes the running thread for stopped ever after.
-    events = [threading.Event() for _ in range(threads - 1)]
-    helpers = [threading.Thread(target=helping, args=(event,), daemon=True) for event in events]
-    try:
-        for helper in helpers:
-            helper.start()
-        function()
-        _wait(helpers, events)
-    except BaseException as interruption:  # Ctrl-C while starting or waiting
-        failures.append(interruption)
-        _wait(helpers, events)
+    helpers = [threading.Thread(target=function, daemon=True) for _ in range(threads - 1)]
+    for helper in helpers:
+        helper.start()
+    function()
+    for helper in helpers:
+        helper.join()
 
 
-def _wait(helpers: list[threading.Thread], events: list[threading.Event]) -> None:
-    for helper, finished in zip(helpers, events, strict=True):
-        if helper.ident is not None:  # it was started
-            finished.wait()
-            helper.join()
-
-
-def run_tasks(
-    work: Callable[[Callable[[], Task | None]], None], tasks: Sequence[Task], threads: int, team: Team | None = None
-) -> None:
-    """Call ``work(next_task)`` in each thread; ``next_task()`` hands out the tasks in order, then None.
-
-    All tasks have run when it returns, those that a team left included.
-    """
-    turn = itertools.count()
+def run_threads(work: Callable[[], None], threads: int, team: Team | None = None) -> None:
+    """Call ``work`` in so many threads at once, this one being one of them; it hands out its own tasks."""
     failures: list[BaseException] = []
-
-    over = False
-
-    def next_task() -> Task | None:
-        nonlocal over
-        index = next(turn)
-        over = over or index >= len(tasks)
-        return None if failures or over else tasks[index]
 
     def guarded() -> None:
         try:
-            work(next_task)
+            work()
         except BaseException as failure:
             failures.append(failure)
 
-    threads = min(threads, len(tasks))
-    if threads <= 1:
-        guarded()
-    else:
-        (team or _start_threads)(guarded, threads, failures)
-        if not (over or failures):  # no thread came so far as to find nothing left to do
-            guarded()
+    if threads > 1:
+        (team or start_threads)(guarded, threads)
+    guarded()  # the only one, or for what a team has left
     if failures:
         raise failures[0]

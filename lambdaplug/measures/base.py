@@ -19,10 +19,10 @@ Three functions say the rest. All take the gains of one query's documents in ran
     so ``swap`` fills ``upper`` and ``lower`` (and ``scale``, which is 1 on entry) in O(n), and a pair costs O(1). It
     returns the cut: a pair both of whose documents rank below it changes nothing.
 
-What a class says of its ``swap`` (``gained``, ``symmetric``, ``greater``, ``coarse``, ``scaled``) and of documents without
-a label (``unlabelled``) makes kernels faster, and gradients wrong where it is not true: ``lp.verify`` proves it.
+What a class says of its ``swap`` (``gained``, ``symmetric``, ``greater``, ``coarse``, ``scaled``) makes kernels faster, and gradients
+wrong where it is not true, which ``lp.verify`` finds. ``unlabelled`` is what a document without a label is worth.
 
-A measure of more than a label (``columns``) that its functions need, and not only ``gains_of``, is
+A measure of columns that its functions need, and not only ``gains_of``, is
 ``tabled``: in place of gains the functions get row numbers, and in place of discounts a table with what ``tabulated`` put
 there for those rows. Its delta, as ``pair_delta`` has it, may be ``signed``: which of two documents belongs above is then
 what the swap changes, in place of their gains.
@@ -39,20 +39,21 @@ not be integers, with its derivative with respect to each position in ``slope``.
 1/(1 + exp(-beta (cut - position))), cut = k + 1/2 (infinite without a k), and ``discount`` is not zero beyond k.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..checking import refuse_data
-from ..documenting import documented
+from ..columns import column_name
 from ..errors import LambdaplugError
-from ..kernels import PairDelta, Prepared, change, inlinable, norm_kernel
-from ..queries import Labels, PerQuery, Queries, as_columns, check_column
+from ..kernels import Leaf, PairDelta, Prepared, change, inlinable, leaves, norm_kernel, value_kernel
+from ..queries import Queries
 from ..rows import ideal_order, levels
-from .gains import CUTOFF, Array, checked, cutoffs, literal
+from ..values import Value, keep, literal
+from .gains import CUTOFF, Array, checked
 
 __all__ = ["REGISTRY", "Measure", "Prepared", "Seen"]
 
@@ -73,11 +74,10 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Measure:
+class Measure(Value):
     """Base of all measures; a subclass with a ``name`` registers itself."""
 
     name: ClassVar[str] = ""
-    formula: ClassVar[str] = ""  # one line for the table of measures
     undefined: ClassVar[str] = "never"  # where the measure has no value
     gained: ClassVar[bool] = True  # the swap delta has the factor |gain_a - gain_b|
     symmetric: ClassVar[bool] = False  # swap writes the same into upper and lower
@@ -89,7 +89,8 @@ class Measure:
     unlabelled: ClassVar[float] = 0.0  # gain of a document without a label; NaN where the functions tell it from 0
     falling: ClassVar[bool] = False  # a sum of gain times a discount, the same for all lists, that falls with the rank
     tabled: ClassVar[bool] = False  # its functions get row numbers and a table
-    column_fields: ClassVar[tuple[str, ...]] = ()  # parameters that are columns of the documents
+    column_fields: ClassVar[tuple[str, ...]] = ()  # parameters that name columns of the documents
+    tables: ClassVar[bool] = False  # which may be tables
     by_rows: ClassVar[bool] = True  # the swap delta has the form above; if not, pair_delta alone knows it
     reach: ClassVar[int | None] = None  # the delta is the full swap's of documents at most so many ranks apart
 
@@ -97,61 +98,58 @@ class Measure:
         refuse_data(args, f"{cls.__name__} is a class of measures", cls.name)
         return object.__new__(cls)
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **flags: Any) -> None:
         super().__init_subclass__()
-        documented(cls)
-        if cls.name and not cls.column_fields:  # those have no text that could be read back
+        for flag, value in flags.items():
+            setattr(cls, flag, value)
+        if cls.name:
             REGISTRY[cls.name] = cls
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in self.column_fields:
-                value = as_columns(value, field.name)
-            elif field.name == "k" and (isinstance(value, (PerQuery, list, tuple)) or len(getattr(value, "shape", ()))):
-                value = cutoffs(value, self.name)
+                value = column_name(value, field.name)
+            elif field.name == "k" and (isinstance(value, (str, list, tuple)) or len(getattr(value, "shape", ()))):
+                digits = isinstance(value, str) and value.isdigit()  # of a cut-off too long to be one
+                value = checked(self.name, "k", CUTOFF, value) if digits else column_name(value, "k", "depth")
             else:
                 value = checked(self.name, field.name, CUTOFF if field.name == "k" else field.type, value)
-            object.__setattr__(self, field.name, value)
+            keep(self, **{field.name: value})
+
+    @property
+    def parts(self) -> "tuple[tuple[Measure, str | None], ...]":
+        """The measures whose means are evaluated, each with its own column of labels, if it has one."""
+        return ((self, None),)
+
+    def combined(self, means: Sequence[float]) -> float:
+        """The one number of those means."""
+        return means[0]
 
     @property
     def cutoff(self) -> int | None:
-        """The last rank that counts; None = all do. Of one per query, the last of all."""
-        k: int | PerQuery | None = getattr(self, "k", None)
-        return int(k.values.max(initial=1)) if isinstance(k, PerQuery) else k
-
-    @property
-    def columns(self) -> dict[str, tuple[Labels, ...]]:
-        """What it needs of a document besides its label: by name, one source or several."""
-        return {name: getattr(self, name) for name in self.column_fields}
-
-    @property
-    def sources(self) -> tuple[Labels, ...]:
-        """Every source of values per row, as ``prepare`` wants their values; a cut-off per query last."""
+        """The last rank that counts in any query; None = all do."""
         k = getattr(self, "k", None)
-        own = (k,) if isinstance(k, PerQuery) else ()
-        return (*(one for several in self.columns.values() for one in several), *own)
-
-    def with_columns(self: M, columns: Mapping[str, Any]) -> M:
-        """The same with other columns of these names."""
-        return replace(self, **columns)
+        return k if isinstance(k, int) else None
 
     @property
-    def whole(self) -> bool:
-        """Whether all ranks count."""
-        return getattr(self, "k", None) is None
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns that it needs besides labels; that of a cut-off per query last."""
+        k = getattr(self, "k", None)
+        return (*(getattr(self, name) for name in self.column_fields), *([k] if isinstance(k, str) else []))
 
     def __str__(self) -> str:
         k = getattr(self, "k", None)
-        text = self.name if k is None else f"{self.name}@{'k' if isinstance(k, PerQuery) else k}"
+        text = f"{self.name}@{k}" if isinstance(k, int) else self.name
         given = [
-            f"{field.name}={literal(getattr(self, field.name))}"
+            f"{field.name}={literal(getattr(self, field.name)).replace(', ', ',')}"
             for field in fields(self)
-            if field.name not in ("k", *self.column_fields) and getattr(self, field.name) != field.default
+            if getattr(self, field.name) != field.default and not (field.name == "k" and isinstance(k, int))
         ]
         return f"{text}({','.join(given)})" if given else text
 
-    __repr__ = __str__
+    def written(self) -> str:
+        return repr(str(self))
 
     def __call__(self, *_: object) -> NoReturn:
         """Boosters call what they are given as an objective or a metric: say what a measure is for."""
@@ -165,7 +163,7 @@ class Measure:
     def gains(self, labels: Array) -> Array:
         return labels
 
-    def gains_of(self, labels: Array, columns: Sequence[Array]) -> Array:  # noqa: ARG002
+    def gains_of(self, labels: Array, columns: Sequence[Array]) -> Array:
         """``gains`` of labels with their columns."""
         return self.gains(labels)
 
@@ -205,17 +203,25 @@ class Measure:
         """Whether upper_a - lower_b can be so much smaller than both that float32 would lose it in lists this long."""
         return len(discount) > self.coarse
 
-    def shortest(self, discount: Array) -> float:  # noqa: ARG002
+    def shortest(self, discount: Array) -> float:
         """The number of documents from which their order matters; infinite: no such list is long enough."""
         return 2
 
-    def pair_delta(self, checked: bool = False) -> PairDelta:  # noqa: ARG002
-        """The swap delta as a function of two ranks, before the norm; ``checked``: a user's with its indices checked."""
+    def pair_delta(self, checked: bool = False, prepared: Prepared | None = None) -> PairDelta:
+        """The swap delta as a function of two ranks, before the norm; ``checked``: a user's with its indices checked.
+
+        ``prepared``: what it is for, where it is more than to be asked for its flags.
+        """
         return PairDelta(begin_rows, _gained_delta if self.gained else _plain_delta)
 
     def raised_delta(self) -> PairDelta:
         """``pair_delta`` of rows that ``raised_kernel`` has been through."""
         return PairDelta(begin_rows, _raised_delta)
+
+    def measuring(self, prepared: Prepared, out: Array) -> Leaf:
+        """The leaf of a round that writes the value of each query, before its norm."""
+        values = prepared.gain, prepared.given[3], prepared.k, out
+        return Leaf(leaves.measured, (value_kernel(self.value, not self.tabled),), values, measure=self)
 
     def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
         """Call a kernel that has this measure's functions inside, which may be the user's."""
@@ -223,16 +229,15 @@ class Measure:
             return kernel(*arguments)
         except IndexError:
             raise LambdaplugError(
-                f"{self!r}: one of its functions reads beyond the end of an array. A query has any number of documents, "
+                f"{self}: one of its functions reads beyond the end of an array. A query has any number of documents, "
                 "and a table that is looked up needs an entry for every label."
             ) from None
 
-    def prepared_for(self, queries: Queries, source: Labels | None = None) -> Prepared:
-        """``prepare`` of these queries' labels, or those of another source."""
-        columns = [one.of(queries) for one in self.sources]
-        for one, values in zip(self.sources, columns, strict=True):
-            check_column(values, one.what)
-        return self.prepare(queries.labels_of(source), queries.offsets, *([columns] if columns else []))
+    def prepared_for(self, queries: Queries, labels: str | None = None) -> Prepared:
+        """``prepare`` of these queries' labels, or those in a column."""
+        several = [queries.table(name) if self.tables else [queries.column(name)] for name in self.columns]
+        columns = [one for table in several for one in table]
+        return self.prepare(queries.labels_of(labels), queries.offsets, *([columns] if columns else []))
 
     def prepare(self, labels: Array, offsets: npt.NDArray[np.int64], columns: Sequence[Array] = ()) -> Prepared:
         """Everything about these labels and columns that does not depend on scores."""

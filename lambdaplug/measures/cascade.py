@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -18,28 +18,36 @@ __all__ = ["ERR", "MRR", "RBP"]
 
 
 @dataclass(frozen=True, repr=False)
-class RBP(Discounted):
+class RBP(Discounted, name="rbp"):
     """RBP = (1 - p) sum_r g(l_r) p^(r-1), with g = G(l)/G(lmax): the user reads on with probability p.
 
     Parameters
     ----------
     p : float
         How likely the user reads the next document, between 0 and 1.
-    {k} {gain} {max_label}
-    References: A. Moffat, J. Zobel (2008), "Rank-biased precision for measurement of retrieval effectiveness", ACM TOIS
+    k : int or None
+        The last rank that counts; None: all ranks.
+    gain : 'exp2', 'linear', sequence or callable
+        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
+    max_label : float or None
+        lmax; None: the data's largest label. Give it where training and test data may differ in it.
+
+    References
+    ----------
+    A. Moffat, J. Zobel (2008), "Rank-biased precision for measurement of retrieval effectiveness", ACM TOIS
     27(1).
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.evaluate("rbp(p=0.5)", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'rbp(p=0.5)': 0.625}
     """
 
     p: float = 0.8
-    k: int | None = None
+    k: int | str | None = None
     gain: Gain = "exp2"
     max_label: float | None = None
-
-    name: ClassVar[str] = "rbp"
-    formula: ClassVar[str] = "(1 - p) x sum of gain / largest gain x p^(rank - 1)"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,23 +64,30 @@ class RBP(Discounted):
 
 
 @dataclass(frozen=True, repr=False)
-class ERR(Measure):
+class ERR(Measure, name="err", scaled=True):
     """ERR@k = sum_{r<=k} (1/r) p_r prod_{q<r} (1 - p_q), p = (2^l - 1)/2^lmax.
 
-    {k} {max_label}
-    References: O. Chapelle, D. Metzler, Y. Zhang, P. Grinspan (2009), "Expected reciprocal rank for graded relevance",
+    Parameters
+    ----------
+    k : int or None
+        The last rank that counts; None: all ranks.
+    max_label : float or None
+        lmax; None: the data's largest label. Give it where training and test data may differ in it.
+
+    References
+    ----------
+    O. Chapelle, D. Metzler, Y. Zhang, P. Grinspan (2009), "Expected reciprocal rank for graded relevance",
     CIKM.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.evaluate("err", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'err': 0.4375}
     """
 
-    k: int | None = None
+    k: int | str | None = None
     max_label: float | None = None
-
-    name: ClassVar[str] = "err"
-    formula: ClassVar[str] = "expected 1 / rank where the user stops; stops with p = (2^l - 1) / 2^lmax"
-    scaled: ClassVar[bool] = True
 
     def gains(self, labels: Array) -> Array:
         return np.asarray(exp2(labels) / np.exp2(max_label_of(labels, self.max_label, self.name)))
@@ -154,28 +169,31 @@ def _reciprocal_rank_rows(gain: Any, discount: Any, k: int, upper: Any, lower: A
 
 
 @dataclass(frozen=True, repr=False)
-class MRR(CutRelevance):
+class MRR(CutRelevance, name="mrr", coarse=np.inf, undefined="nothing relevant"):
     """RR@k = 1/rank of the first relevant document, 0 if that rank is beyond k; its mean over queries is MRR@k.
 
     Parameters
     ----------
-    {k} {relevant}
+    k : int or None
+        The last rank that counts; None: all ranks.
+    relevant : float
+        Documents with a label >= this are relevant.
     gains_only : bool
         Train only with the swaps that raise RR: P. Donmez, K. Svore, C. Burges (2009), "On the local optimality of
         LambdaRank", SIGIR, equation 11.
 
-    References: E. Voorhees (1999), "The TREC-8 question answering track report", TREC-8.
+    References
+    ----------
+    E. Voorhees (1999), "The TREC-8 question answering track report", TREC-8.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.evaluate("mrr", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'mrr': 0.5}
     """
 
     gains_only: bool = False
-
-    name: ClassVar[str] = "mrr"
-    coarse: ClassVar[float] = np.inf
-    formula: ClassVar[str] = "1 / rank of the first relevant document, 0 beyond k"
-    undefined: ClassVar[str] = "nothing relevant"
 
     discounts = staticmethod(reciprocal_ranks)
 

@@ -78,7 +78,7 @@ def chain_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) ->
             total += discount[r] * looking * chains[intent, WORTH, r]
             chains[intent, END, r] = total
             looking *= chains[intent, LEFT, r]
-    return chains.reshape(-1), np.uint64(n + SWEEP), np.empty(FOUR_SIZES if intents > 1 else 0)
+    return chains.reshape(-1), np.uint64(n + SWEEP), np.empty(FOUR_SIZES)
 
 
 @inlinable
@@ -137,23 +137,10 @@ def _chain_other(chains: Any, rows: Any, u: Any) -> Any:
 
 
 def chain_sweep(state: Any, i: Any, first: Any, count: Any, sizes: Any) -> None:
-    """Of one intent."""
-    chains, width, _ = state
-    rank_0, rank_1, rank_2, rank_3 = _chain_ranks(chains, width, np.uint64(0), i)
-    rows = _rows_of(first, width)
-    for u in range(count):
-        other = _chain_other(chains, rows, u)
-        sizes[u] = _chain_change(rank_0, other)
-        sizes[OF_1 + u] = _chain_change(rank_1, other)
-        sizes[OF_2 + u] = _chain_change(rank_2, other)
-        sizes[OF_3 + u] = _chain_change(rank_3, other)
-
-
-def chains_sweep(state: Any, i: Any, first: Any, count: Any, sizes: Any) -> None:
-    """Of several intents, whose changes may cancel: they are added up before they become float32."""
+    """The changes of several intents may cancel: they are added up before they become float32."""
     chains, width, sums = state
-    for u in range(len(sums)):
-        sums[u] = 0.0
+    for u in range(count):
+        sums[u] = sums[OF_1 + u] = sums[OF_2 + u] = sums[OF_3 + u] = 0.0
     for intent in range(len(chains) // (CHAIN * int(width))):
         at = np.uint64(intent * CHAIN) * width
         rank_0, rank_1, rank_2, rank_3 = _chain_ranks(chains, width, at, i)
@@ -164,8 +151,9 @@ def chains_sweep(state: Any, i: Any, first: Any, count: Any, sizes: Any) -> None
             sums[OF_1 + u] += _chain_change(rank_1, other)
             sums[OF_2 + u] += _chain_change(rank_2, other)
             sums[OF_3 + u] += _chain_change(rank_3, other)
-    for u in range(len(sums)):
-        sizes[np.uint64(u)] = sums[u]
+    for u in range(count):
+        sizes[u], sizes[OF_1 + u] = sums[u], sums[OF_1 + u]
+        sizes[OF_2 + u], sizes[OF_3 + u] = sums[OF_2 + u], sums[OF_3 + u]
 
 
 def single_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
@@ -244,8 +232,8 @@ def single_sweep(state: Any, i: Any, first: Any, count: Any, sizes: Any) -> None
         kept[j] = keeps
 
 
-def chained(several: bool = False, single: bool = False) -> PairDelta:
-    """Of documents with any slots, of several intents or of one that all documents have; ``single``: with one slot each."""
+def chained(single: bool = False) -> PairDelta:
+    """Of documents with any slots; ``single``: with one slot each."""
     if single:
         return PairDelta(single_begin, single_delta, signed=True, tabled=True, sweep=single_sweep)
-    return PairDelta(chain_begin, chain_delta, signed=True, tabled=True, sweep=chains_sweep if several else chain_sweep)
+    return PairDelta(chain_begin, chain_delta, signed=True, tabled=True, sweep=chain_sweep)

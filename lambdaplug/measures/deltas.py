@@ -1,19 +1,19 @@
 """Swap deltas of every pair of a query, to look at."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..kernels import CUT, FLOAT64_ROWS, MARK_ROWS, PairDelta, delta_kernel, swap_kernel
-from ..queries import Labels, Queries
+from ..grouping import vector
+from ..kernels import CUT, FLOAT64_ROWS, MARK_ROWS, delta_kernel, swap_kernel
+from ..queries import Queries
 from ..rows import row_order
 from .base import Measure, Prepared
 from .gains import Array
-from .text import as_measure, with_columns
+from .text import as_measure
 
-__all__ = ["frozen", "query_deltas", "swap_deltas"]
+__all__ = ["query_deltas", "swap_deltas"]
 
 
 def swap_deltas(
@@ -26,17 +26,10 @@ def swap_deltas(
     >>> swap_deltas("mrr", [0, 1]).round(3).tolist()
     [[0.0, 0.5], [0.5, 0.0]]
     """
-    (measure,) = with_columns([as_measure(measure)], columns)
-    labels = Labels(ranked_labels)  # where NaN is a document without one
-    queries = Queries(np.zeros(len(labels)), [len(labels)])
-    return np.abs(query_deltas(measure, measure.prepared_for(queries, labels), queries.offsets, 0))
-
-
-def frozen(rows: Array, pair: PairDelta, prepared: Prepared) -> Any:
-    """A kernel's table ``rows`` once more, not writeable; with the measure's own, if its delta reads that."""
-    still = rows.view()
-    still.setflags(write=False)
-    return (still, prepared.discount) if pair.tabled else still
+    measure, labels = as_measure(measure), vector(ranked_labels, "labels")
+    own = {**(columns or {}), "ranked labels": labels}
+    queries = Queries(np.zeros(len(labels)), [len(labels)], columns=own)
+    return np.abs(query_deltas(measure, measure.prepared_for(queries, "ranked labels"), queries.offsets, 0))
 
 
 def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.int64], query: int) -> Array:
@@ -48,11 +41,11 @@ def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.i
     rows = np.zeros((FLOAT64_ROWS, n))
     marks = np.zeros((MARK_ROWS, 1), dtype=np.int64)
     one = tuple(prepared._replace(gain=gain, grade=grade, norm=norm))
-    measure.run(swap_kernel(measure.swap_rows()), one, (alone, 0, 1, row_order(alone)), rows, marks)
+    measure.run(swap_kernel(measure.swap_rows(), True), one, (alone, 0, 1, row_order(alone)), rows, marks)
     delta, cut = np.zeros((n, n)), int(marks[CUT, 0])
     if cut > 0:
-        pair = measure.pair_delta(checked=True)
-        measure.run(delta_kernel(pair), rows, frozen(rows, pair, prepared), cut, delta)
+        pair = measure.pair_delta(True, prepared)
+        measure.run(delta_kernel(pair), rows, (rows, prepared.discount), cut, delta)
     ordered = (grade[:, None] < grade[None, :]) | (grade[:, None] > grade[None, :])
     delta = np.where(ordered, norm[0] * delta, 0.0)
     return np.asarray(delta + delta.T)

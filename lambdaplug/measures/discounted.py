@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -54,11 +54,8 @@ def spaced_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
     return float(abs(ranked[i] - ranked[j]) * (abs(upper[i] - upper[j]) + scale[int(lower[j] - lower[i])]))
 
 
-class Discounted(Measure):
+class Discounted(Measure, symmetric=True, falling=True):
     """sum over ranks of gain * discount: a swap changes it by |gain_a - gain_b| * |discount_a - discount_b|."""
-
-    symmetric: ClassVar[bool] = True
-    falling: ClassVar[bool] = True
 
     def fine(self, discount: Array) -> bool:
         return bool(np.ptp(discount) < 0.25 * discount.max()) if len(discount) else False
@@ -88,21 +85,32 @@ class Discounted(Measure):
 
 
 @dataclass(frozen=True, repr=False)
-class DCG(Discounted):
+class DCG(Discounted, name="dcg"):
     """DCG@k = sum_{r<=k} G(l_r) D(r), by default G(l) = 2^l - 1 and D(r) = 1/log2(1 + r).
 
-    {k} {gain} {discount} {cumulated_gain}
+    Parameters
+    ----------
+    k : int or None
+        The last rank that counts; None: all ranks.
+    gain : 'exp2', 'linear', sequence or callable
+        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
+    discount : 'log2', sequence or callable
+        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
 
+    References
+    ----------
+    K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.evaluate("dcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'dcg@2': 1.0}
     """
 
-    k: int | None = None
+    k: int | str | None = None
     gain: Gain = "exp2"
     discount: Discount = "log2"
-
-    name: ClassVar[str] = "dcg"
-    formula: ClassVar[str] = "sum of gain x discount over the top k"
 
     def gains(self, labels: Array) -> Array:
         return gains_by(self.gain, labels, self.name)
@@ -112,18 +120,28 @@ class DCG(Discounted):
 
 
 @dataclass(frozen=True, repr=False)
-class NDCG(DCG):
+class NDCG(DCG, name="ndcg", undefined="no positive gain"):
     """NDCG@k = DCG@k / DCG@k of the ideal order. The discount is zero beyond k: this is the true NDCG@k.
 
-    {k} {gain} {discount} {cumulated_gain}
+    Parameters
+    ----------
+    k : int or None
+        The last rank that counts; None: all ranks.
+    gain : 'exp2', 'linear', sequence or callable
+        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
+    discount : 'log2', sequence or callable
+        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
 
+    References
+    ----------
+    K. Järvelin, J. Kekäläinen (2002), "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4).
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.evaluate("ndcg@2", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'ndcg@2': 0.27541155237618664}
     """
-
-    name: ClassVar[str] = "ndcg"
-    formula: ClassVar[str] = "DCG@k / DCG@k of the ideal order"
-    undefined: ClassVar[str] = "no positive gain"
 
     norm = staticmethod(ideal_sum)
 
@@ -147,23 +165,31 @@ def _mean_discounts(gain: Any, discount: Any, k: int) -> Any:
 
 
 @dataclass(frozen=True, repr=False)
-class MeanNDCG(DCG):
+class MeanNDCG(DCG, name="meanndcg", falling=False, undefined="no positive gain"):
     """MeanNDCG@k = (NDCG@1 + ... + NDCG@k) / k; of a shorter list, or without k, up to the list's length.
 
     It is a sum of gain * discount like the others, with discounts of each query's own: D(r) times the mean over the cuts
     from r on of 1/ideal DCG.
 
-    {k} {gain} {discount}
-    References: T. Qin, T.-Y. Liu (2013), "Introducing LETOR 4.0 datasets", arXiv:1306.2597.
+    Parameters
+    ----------
+    k : int or None
+        The last rank that counts; None: all ranks.
+    gain : 'exp2', 'linear', sequence or callable
+        What a label is worth: 2^label - 1, the label, one gain per label 0, 1, ..., or a function of the label.
+    discount : 'log2', sequence or callable
+        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
 
+    References
+    ----------
+    T. Qin, T.-Y. Liu (2013), "Introducing LETOR 4.0 datasets", arXiv:1306.2597.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.evaluate("meanndcg", labels=[1, 0, 2], scores=[3, 2, 1], group=[3])
     {'meanndcg': 0.43242458888332885}
     """
-
-    name: ClassVar[str] = "meanndcg"
-    falling: ClassVar[bool] = False  # the discounts are each query's own
-    formula: ClassVar[str] = "mean of NDCG@1 ... NDCG@k"
-    undefined: ClassVar[str] = "no positive gain"
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
@@ -194,22 +220,29 @@ class MeanNDCG(DCG):
 
 
 @dataclass(frozen=True, repr=False)
-class CNDCG(Discounted):
+class CNDCG(Discounted, name="cndcg", undefined="no positive click score"):
     """CNDCG@k = NDCG@k of a click score c in [0, 1], with the gain G(c) = 2^(4c) - 1.
 
-    {k} {discount}
-    References: K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
+    Parameters
+    ----------
+    k : int or None
+        The last rank that counts; None: all ranks.
+    discount : 'log2', sequence or callable
+        What a rank counts: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
 
+    References
+    ----------
+    K. Svore, M. Volkovs, C. Burges (2011), "Learning to rank with multiple objective functions", WWW.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.evaluate("cndcg", labels=[0.5, 0, 1], scores=[3, 2, 1], group=[3])
     {'cndcg': 0.6215669797301413}
     """
 
-    k: int | None = None
+    k: int | str | None = None
     discount: Discount = "log2"
-
-    name: ClassVar[str] = "cndcg"
-    formula: ClassVar[str] = "NDCG@k with gain 2^(4c) - 1, c a click score in [0, 1]"
-    undefined: ClassVar[str] = "no positive click score"
 
     def gains(self, labels: Array) -> Array:
         if labels.size and (labels.min() < 0 or labels.max() > 1):

@@ -1,17 +1,16 @@
 """What labels and ranks are worth, and what else a measure takes: its parameters checked, and as text."""
 
-import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from ..checking import shown
 from ..errors import LambdaplugError
+from ..grouping import Array
 from ..kernels import inlinable
-from ..queries import PerQuery
+from ..values import literal
 
 __all__ = [
     "CUTOFF",
@@ -19,17 +18,14 @@ __all__ = [
     "Discount",
     "Gain",
     "checked",
-    "cutoffs",
     "discounts_by",
     "exp2",
     "gains_by",
-    "literal",
     "max_label_of",
     "reciprocal_ranks",
     "summed",
 ]
 
-Array: TypeAlias = npt.NDArray[np.float64]
 Gain: TypeAlias = str | Sequence[float] | Callable[[float], float]
 Discount: TypeAlias = str | Sequence[float] | Callable[[int], float]
 
@@ -42,11 +38,11 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max  # false for NaN, too
 
 
-def _is_series(value: object) -> bool:
+def _is_series(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 1 and value.dtype.kind in "buif" and bool(np.isfinite(value).all())
     listed = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
-    return listed and all(_is_number(x.item() if isinstance(x, np.generic) else x) for x in value)  # type: ignore[attr-defined]
+    return listed and all(_is_number(x.item() if isinstance(x, np.generic) else x) for x in value)
 
 
 def _is_gain(value: object) -> bool:
@@ -89,20 +85,14 @@ def checked(measure: str, name: str, kind: Any, value: Any) -> Any:
     return value
 
 
-def literal(value: object) -> str:
-    """A parameter as the measure's text has it; a callable has none that could be read back."""
-    if callable(value):
-        return f"<{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}>"
-    return repr(value).replace(" ", "")
-
-
 def exp2(labels: Array) -> Array:
     """2^label - 1."""
     if labels.size and (labels.min() < 0 or labels.max() > 30):
         bad = labels.min() if labels.min() < 0 else labels.max()
         raise LambdaplugError(
             f"gain 'exp2' is 2^label - 1 for labels from 0 to 30, got a label of {bad:g}. "
-            "Use gain='linear', a sequence with one gain per label, or a callable."
+            "Use gain='linear', a sequence with one gain per label, or a callable. Where this is what lp.objective adds for "
+            "support, NDCG of the whole list: lp.objective('map', support=\"ndcg(gain='linear')\")."
         )
     return np.exp2(labels) - 1.0
 
@@ -164,14 +154,3 @@ def max_label_of(labels: Array, given: float | None, name: str) -> float:
     if given is not None and found > given:
         raise LambdaplugError(f"{name}: max_label is {given:g}, but the labels go up to {found:g}.")
     return found if given is None else float(given)
-
-
-def cutoffs(values: Any, name: str) -> PerQuery:
-    """Cut-offs, one per query."""
-    if isinstance(values, PerQuery):
-        return values
-    with contextlib.suppress(LambdaplugError):
-        found = PerQuery(values, f"{name}: k")
-        if np.all((found.values >= 1) & (found.values < 2**31) & (found.values == np.floor(found.values))):
-            return found
-    raise LambdaplugError(f"{name}: k must be an integer >= 1 (and < 2**31), or one such per query; got {values!r}.")

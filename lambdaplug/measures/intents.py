@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..errors import LambdaplugError
 from ..kernels import PairDelta
 from ..rows import levels
-from .base import Seen
+from .base import Prepared, Seen
 from .chains import INTENTS, SLOTS, cascade_value, chained
 from .gains import Array, discounts_by, exp2, max_label_of, reciprocal_ranks
 from .tables import Tabled, query_of, tabled
@@ -18,22 +18,23 @@ from .tables import Tabled, query_of, tabled
 __all__ = ["ERRIA", "AlphaNDCG"]
 
 
-class _Cascaded(Tabled):
+class _Cascaded(Tabled, tables=True):
     """Slots by intent."""
 
-    intents: Any
+    k: int | str | None
 
     value = staticmethod(cascade_value)
 
-    def pair_delta(self, checked: bool = False) -> PairDelta:  # noqa: ARG002
-        return chained(several=True, single=len(self.intents) == 1)
+    def pair_delta(self, checked: bool = False, prepared: Prepared | None = None) -> PairDelta:
+        return chained(single=prepared is not None and len(prepared.discount) == SLOTS + 3)
 
     def slot(self, judged: Array, top: float) -> tuple[Array, Array]:
         """Worth and stop of documents judged so for an intent; ``top`` is the largest judgement there can be."""
         raise NotImplementedError
 
     def tabulated(self, seen: Seen) -> Seen:
-        columns, labels = seen.columns[: len(self.intents)], np.nan_to_num(seen.gain)
+        columns = seen.columns[:-1] if isinstance(self.k, str) else seen.columns
+        labels = np.nan_to_num(seen.gain)
         intents, slots = _slots(columns, labels, seen.offsets)
         top = max_label_of(
             np.stack(columns) if len(columns) > 1 else labels, getattr(self, "max_label", None), self.name
@@ -56,7 +57,7 @@ def _slots(
     judged = np.stack(columns)
     if judged.size and judged.min() < 0.0:
         raise LambdaplugError(f"column 'intents': expected judgements >= 0, got {judged.min():g}.")
-    most = max(1, int(np.count_nonzero(judged, axis=0).max(initial=0)))
+    most = max(2, int(np.count_nonzero(judged, axis=0).max(initial=0)))  # one alone is that of a single column
     order = np.argsort(judged <= 0.0, axis=0, kind="stable")[:most]
     found = np.take_along_axis(judged, order, axis=0)
     count = np.full(len(labels), float(len(columns)))
@@ -64,7 +65,7 @@ def _slots(
 
 
 @dataclass(frozen=True, repr=False)
-class AlphaNDCG(_Cascaded):
+class AlphaNDCG(_Cascaded, name="alphandcg", undefined="no document serves an intent", column_fields=("intents",)):
     """alpha-nDCG@k = alpha-DCG@k / that of the greedy ideal order, alpha-DCG@k = sum_{r<=k} D(r) sum_m J(r, m) (1 - alpha)^c,
 
     where J is 1 if the document at rank r serves intent m, c how many above it do, and D(r) = 1/log2(1 + r). The greedy order
@@ -72,13 +73,14 @@ class AlphaNDCG(_Cascaded):
 
     Parameters
     ----------
-    intents : array
-        One number per row, the intent that a document with a label > 0 serves (category, brand, meaning of the query); or
-        one column per intent, > 0 where the document serves it, whatever its label: a pair then costs O(intents), else O(1).
+    intents : str
+        The name of the column (see :func:`attach`) with one number per row, the intent that a document with a label > 0 serves
+        (category, brand, meaning of the query); or of a table with one column per intent, > 0 where the document serves it,
+        whatever its label: a pair then costs O(intents), else O(1).
     alpha : float
         How much less a document is worth for each one above that serves the same intent: from 0 to less than 1.
-    k : int or None, or one int per query
-        The last rank that counts; None: all ranks.
+    k : int, str or None
+        The last rank that counts; None: all ranks; the name of a column with one per query.
 
     References
     ----------
@@ -87,19 +89,14 @@ class AlphaNDCG(_Cascaded):
     Examples
     --------
     >>> import lambdaplug as lp
-    >>> measure = lp.AlphaNDCG(intents=[1, 1, 2], k=2)
-    >>> lp.evaluate(measure, labels=[1, 1, 1], scores=[3, 2, 1], group=[3])
-    {'alphandcg@2': 0.8065735963827293}
+    >>> measure = lp.AlphaNDCG(intents="intent", k=2)
+    >>> lp.evaluate(measure, labels=[1, 1, 1], scores=[3, 2, 1], group=[3], columns={"intent": [1, 1, 2]})
+    {"alphandcg@2(intents='intent')": 0.8065735963827293}
     """
 
-    intents: Any = None
+    intents: str = "intents"
     alpha: float = 0.5
-    k: Any = None
-
-    name: ClassVar[str] = "alphandcg"
-    formula: ClassVar[str] = "alpha-DCG@k / that of the greedy order: an intent served again is worth 1 - alpha"
-    undefined: ClassVar[str] = "no document serves an intent"
-    column_fields: ClassVar[tuple[str, ...]] = ("intents",)
+    k: int | str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,7 +106,7 @@ class AlphaNDCG(_Cascaded):
     def discounts(self, n: int) -> Array:
         return discounts_by("log2", n, self.name)
 
-    def slot(self, judged: Array, top: float) -> tuple[Array, Array]:  # noqa: ARG002
+    def slot(self, judged: Array, top: float) -> tuple[Array, Array]:
         return np.ones(len(judged)), np.full(len(judged), self.alpha)
 
     @staticmethod
@@ -137,18 +134,19 @@ class AlphaNDCG(_Cascaded):
 
 
 @dataclass(frozen=True, repr=False)
-class ERRIA(_Cascaded):
+class ERRIA(_Cascaded, name="erria", undefined="no document serves an intent", column_fields=("intents",)):
     """ERR-IA@k = mean over the query's intents of ERR@k by the judgements for that intent.
 
     An intent that no document serves is not counted. J is a judgement as ERR's label: p = (2^J - 1)/2^max.
 
     Parameters
     ----------
-    intents : array
-        One number per row, the intent to which the document's label belongs; or one column per intent with the
-        judgements for it, whatever the label: a pair then costs O(intents), else O(1).
-    k : int or None, or one int per query
-        The last rank that counts; None: all ranks.
+    intents : str
+        The name of the column (see :func:`attach`) with one number per row, the intent to which the document's label belongs;
+        or of a table, one column per intent with the judgements for it, whatever the label: a pair then costs O(intents),
+        else O(1).
+    k : int, str or None
+        The last rank that counts; None: all ranks; the name of a column with one per query.
     max_label : float or None
         The largest judgement there can be; None: the data's. Give it where training and test data may differ in it.
 
@@ -160,19 +158,14 @@ class ERRIA(_Cascaded):
     Examples
     --------
     >>> import lambdaplug as lp
-    >>> measure = lp.ERRIA(intents=[1, 1, 2])
-    >>> lp.evaluate(measure, labels=[1, 1, 1], scores=[3, 2, 1], group=[3])
-    {'erria': 0.3958333333333333}
+    >>> measure = lp.ERRIA(intents="intent")
+    >>> lp.evaluate(measure, labels=[1, 1, 1], scores=[3, 2, 1], group=[3], columns={"intent": [1, 1, 2]})
+    {"erria(intents='intent')": 0.3958333333333333}
     """
 
-    intents: Any = None
-    k: Any = None
+    intents: str = "intents"
+    k: int | str | None = None
     max_label: float | None = None
-
-    name: ClassVar[str] = "erria"
-    formula: ClassVar[str] = "mean over intents of ERR@k"
-    undefined: ClassVar[str] = "no document serves an intent"
-    column_fields: ClassVar[tuple[str, ...]] = ("intents",)
 
     def discounts(self, n: int) -> Array:
         return reciprocal_ranks(n)

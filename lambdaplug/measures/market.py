@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,8 @@ import numpy.typing as npt
 from ..errors import LambdaplugError
 from ..kernels import OF_1, OF_2, OF_3, SWEEP, PairDelta, inlinable, load
 from ..rows import levels
-from .base import Seen
+from ..values import keep
+from .base import Prepared, Seen
 from .chains import cascade_value, chained
 from .discounted import Discounted
 from .gains import Array, Discount, Gain, discounts_by, exp2, gains_by, max_label_of
@@ -20,7 +21,7 @@ __all__ = ["Exposure", "Revenue"]
 
 
 @dataclass(frozen=True, repr=False)
-class Revenue(Discounted):
+class Revenue(Discounted, name="revenue", column_fields=("price",), falling=False):
     """Revenue@k = sum_{r<=k} D(r) price_r c_r, c = click(label) the chance that a document seen is bought.
 
     With ``cascade``, a customer who has bought looks no further: the sum's terms are times prod (1 - c) over the documents
@@ -28,13 +29,13 @@ class Revenue(Discounted):
 
     Parameters
     ----------
-    price : array
-        One number per row: what a sale earns, such as the price or the margin, which may be negative.
+    price : str
+        The name of the column (see :func:`attach`) with what a sale earns, such as the price or the margin, which may be negative.
     click : sequence, callable or None
         The chance that a document with this label is bought when it is seen: one number per label 0, 1, ..., or a function
         of the label; None: (2^label - 1)/2^max_label, as in ERR.
-    k : int or None, or one int per query
-        The last rank that is seen; None: all ranks are.
+    k : int, str or None
+        The last rank that is seen; None: all ranks are; the name of a column with one per query.
     discount : 'log2', sequence or callable
         How likely a rank is seen: 1/log2(1 + rank), one number per rank (0 beyond them), or a function of the rank.
     cascade : bool
@@ -49,22 +50,17 @@ class Revenue(Discounted):
     Examples
     --------
     >>> import lambdaplug as lp
-    >>> measure = lp.Revenue(price=[20, 5, 80], click=[0, 0.5], k=2, discount=[1, 0.5])
-    >>> lp.evaluate(measure, labels=[1, 0, 1], scores=[3, 1, 2], group=[3])
-    {'revenue@2(click=(0.0,0.5),discount=(1.0,0.5))': 30.0}
+    >>> measure = lp.Revenue(price="price", click=[0, 0.5], k=2, discount=[1, 0.5])
+    >>> lp.evaluate(measure, labels=[1, 0, 1], scores=[3, 1, 2], group=[3], columns={"price": [20, 5, 80]})
+    {'revenue@2(click=[0,0.5],discount=[1,0.5])': 30.0}
     """
 
-    price: Any = None
+    price: str = "price"
     click: Gain | None = None
-    k: Any = None
+    k: int | str | None = None
     discount: Discount = "log2"
     cascade: bool = False
     max_label: float | None = None
-
-    name: ClassVar[str] = "revenue"
-    formula: ClassVar[str] = "sum of price x chance to sell x discount over the top k"
-    column_fields: ClassVar[tuple[str, ...]] = ("price",)
-    falling: ClassVar[bool] = False  # a price may be negative
 
     def chances(self, labels: Array) -> Array:
         """How likely documents with these labels are bought, seen."""
@@ -95,9 +91,9 @@ class Revenue(Discounted):
     def smooth(self) -> Callable[..., float] | None:
         return None if self.cascade else super().smooth()
 
-    def pair_delta(self, checked: bool = False) -> PairDelta:
+    def pair_delta(self, checked: bool = False, prepared: Prepared | None = None) -> PairDelta:
         if not self.cascade:
-            return super().pair_delta(checked)
+            return super().pair_delta(checked, prepared)
         return chained()
 
     def tabulated(self, seen: Seen) -> Seen:
@@ -178,7 +174,7 @@ def _exposure_sweep(state: Any, i: Any, first: Any, count: Any, sizes: Any) -> N
 
 
 @dataclass(frozen=True, repr=False)
-class Exposure(Tabled):
+class Exposure(Tabled, name="exposure", column_fields=("group",)):
     """Exposure@k = -1/2 sum over the query's groups of |share - target|, from -1 to 0.
 
     A group's share is that of its documents in sum_{r<=k} D(r), D(r) = 1/log2(1 + r). It knows nothing of relevance: train
@@ -186,13 +182,13 @@ class Exposure(Tabled):
 
     Parameters
     ----------
-    group : array
-        One number per row: the supplier, brand or class to which the document belongs.
+    group : str
+        The name of the column (see :func:`attach`) with the supplier, brand or class to which the document belongs, a number.
     target : 'size', 'merit' or mapping
         The share that a group of the query should have: its share of the documents; of the sum of their labels (of the
         documents where all are 0); or so much for each group, divided by the sum over the groups that the query has.
-    k : int or None, or one int per query
-        The last rank that is seen; None: all ranks are.
+    k : int, str or None
+        The last rank that is seen; None: all ranks are; the name of a column with one per query.
 
     References
     ----------
@@ -201,24 +197,20 @@ class Exposure(Tabled):
     Examples
     --------
     >>> import lambdaplug as lp
-    >>> measure = lp.Exposure(group=[1, 1, 2, 2], k=2)
-    >>> lp.evaluate(measure, labels=[0, 0, 0, 0], scores=[4, 3, 2, 1], group=[4])
-    {'exposure@2': -0.5}
+    >>> measure = lp.Exposure(group="seller", k=2)
+    >>> lp.evaluate(measure, labels=[0, 0, 0, 0], scores=[4, 3, 2, 1], group=[4], columns={"seller": [1, 1, 2, 2]})
+    {"exposure@2(group='seller')": -0.5}
     """
 
-    group: Any = None
+    group: str = "group"
     target: Any = "size"
-    k: Any = None
-
-    name: ClassVar[str] = "exposure"
-    formula: ClassVar[str] = "minus the distance of groups' exposure shares from their targets"
-    column_fields: ClassVar[tuple[str, ...]] = ("group",)
+    k: int | str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.target, Mapping):
-            shares = tuple(sorted((float(one), float(share)) for one, share in self.target.items()))
-            object.__setattr__(self, "target", shares)
+        if isinstance(self.target, (Mapping, list, tuple)):
+            pairs = self.target.items() if isinstance(self.target, Mapping) else self.target
+            keep(self, target=tuple(sorted((float(one), float(share)) for one, share in pairs)))
         if self.target not in ("size", "merit") and not isinstance(self.target, tuple):
             raise LambdaplugError(f"exposure: target must be 'size', 'merit' or {{group: share}}, got {self.target!r}.")
 
@@ -232,7 +224,7 @@ class Exposure(Tabled):
         share, target = _shares(gain, table)
         return -0.5 * float(np.abs(share - target).sum())
 
-    def pair_delta(self, checked: bool = False) -> PairDelta:  # noqa: ARG002
+    def pair_delta(self, checked: bool = False, prepared: Prepared | None = None) -> PairDelta:
         return PairDelta(_exposure_begin, _exposure_delta, signed=True, tabled=True, sweep=_exposure_sweep)
 
     def targets(self, group: Array, labels: Array, key: npt.NDArray[np.int64]) -> Array:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class Relevance(Measure):
 class CutRelevance(Relevance):
     """Those with a cut-off."""
 
-    k: int | None = None
+    k: int | str | None = None
     relevant: float = 1
 
 
@@ -40,15 +40,13 @@ def relevant_documents(gain: Any, discount: Any, k: int) -> float:
 
 
 def _require_cutoff(measure: Measure) -> None:
-    if measure.cutoff is None:
+    if getattr(measure, "k", None) is None:
         raise LambdaplugError(f"{measure.name} needs a cut-off, e.g. '{measure.name}@10'.")
 
 
 @dataclass(frozen=True, repr=False)
-class _TopK(CutRelevance, Discounted):
+class _TopK(CutRelevance, Discounted, falling=False):
     """What counts is how many of the top k are relevant."""
-
-    falling: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,62 +54,84 @@ class _TopK(CutRelevance, Discounted):
 
 
 @dataclass(frozen=True, repr=False)
-class Precision(_TopK):
+class Precision(_TopK, name="p"):
     """P@k = relevant documents in the top k / k.
 
-    {k_required} {relevant}
-    References: C. J. van Rijsbergen (1979), "Information Retrieval", second edition, chapter 7.
+    Parameters
+    ----------
+    k : int
+        The last rank that counts; it must be given.
+    relevant : float
+        Documents with a label >= this are relevant.
 
+    References
+    ----------
+    C. J. van Rijsbergen (1979), "Information Retrieval", second edition, chapter 7.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.evaluate("p@2", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'p@2': 0.5}
     """
 
-    name: ClassVar[str] = "p"
-    formula: ClassVar[str] = "relevant in the top k / k"
-
     def discounts(self, n: int) -> Array:
-        return np.full(n, 1.0 / (self.k or 1))
+        return np.full(n, 1.0 / (self.cutoff or 1))
 
 
 @dataclass(frozen=True, repr=False)
-class Recall(_TopK):
+class Recall(_TopK, name="recall", undefined="nothing relevant"):
     """Recall@k = relevant documents in the top k / all relevant documents.
 
-    {k_required} {relevant}
-    References: C. Cleverdon (1967), "The Cranfield tests on index language devices", Aslib Proceedings 19(6).
+    Parameters
+    ----------
+    k : int
+        The last rank that counts; it must be given.
+    relevant : float
+        Documents with a label >= this are relevant.
 
+    References
+    ----------
+    C. Cleverdon (1967), "The Cranfield tests on index language devices", Aslib Proceedings 19(6).
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.evaluate(lp.Recall(k=2, relevant=2), labels=[1, 2, 3], scores=[3, 2, 1], group=[3])
     {'recall@2(relevant=2)': 0.5}
     """
-
-    name: ClassVar[str] = "recall"
-    formula: ClassVar[str] = "relevant in the top k / relevant"
-    undefined: ClassVar[str] = "nothing relevant"
 
     norm = staticmethod(relevant_documents)
 
 
 @dataclass(frozen=True, repr=False)
-class Hit(CutRelevance):
+class Hit(CutRelevance, name="hit", coarse=np.inf):
     """Hit@k = 1 if a relevant document is in the top k, else 0; also Success@k. hit@1 is WTA.
 
-    {k_required} {relevant}
-    References: M. Deshpande, G. Karypis (2004), "Item-based top-N recommendation algorithms", ACM TOIS 22(1).
+    Parameters
+    ----------
+    k : int
+        The last rank that counts; it must be given.
+    relevant : float
+        Documents with a label >= this are relevant.
 
+    References
+    ----------
+    M. Deshpande, G. Karypis (2004), "Item-based top-N recommendation algorithms", ACM TOIS 22(1).
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.evaluate("hit@2", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'hit@2': 1.0}
     """
-
-    name: ClassVar[str] = "hit"
-    coarse: ClassVar[float] = np.inf
-    formula: ClassVar[str] = "1 if a relevant document is in the top k"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _require_cutoff(self)
 
-    def shortest(self, discount: Array) -> float:  # noqa: ARG002
-        return (self.k or 0) + 1
+    def shortest(self, discount: Array) -> float:
+        return (self.cutoff or 0) + 1
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
@@ -150,43 +170,54 @@ class Hit(CutRelevance):
 
 
 @dataclass(frozen=True, repr=False)
-class WTA(Relevance, Discounted):
+class WTA(Relevance, Discounted, name="wta", falling=False):
     """Winner takes all: WTA = 1 if the top document is relevant, else 0.
 
-    {relevant}
-    References: C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS.
+    Parameters
+    ----------
+    relevant : float
+        Documents with a label >= this are relevant.
 
+    References
+    ----------
+    C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.evaluate("wta", labels=[0, 1, 1], scores=[3, 2, 1], group=[3])
     {'wta': 0.0}
     """
 
     relevant: float = 1
 
-    name: ClassVar[str] = "wta"
-    falling: ClassVar[bool] = False
-    formula: ClassVar[str] = "1 if the top document is relevant"
-
     cutoff = 1
 
 
 @dataclass(frozen=True, repr=False)
-class MAP(CutRelevance):
+class MAP(CutRelevance, name="map", greater=True, coarse=2000, undefined="nothing relevant"):
     """AP@k = (1/R) sum_{r<=k} rel(r) * precision(r), R = all relevant documents; its mean over queries is MAP@k.
 
-    {k} {relevant}
-    References: C. Buckley, E. Voorhees (2000), "Evaluating evaluation measure stability", SIGIR.
+    Parameters
+    ----------
+    k : int or None
+        The last rank that counts; None: all ranks.
+    relevant : float
+        Documents with a label >= this are relevant.
 
+    References
+    ----------
+    C. Buckley, E. Voorhees (2000), "Evaluating evaluation measure stability", SIGIR.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.evaluate("map", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'map': 0.8333333333333333}
     """
 
-    name: ClassVar[str] = "map"
     # b(r) = n(r)/r - H(r): a relevant document at rank p above another at q changes b(p) - b(q), and below it
     # (b(q) + 1/q) - (b(p) + 1/p) >= 1/q - 1/p. So where one of the two is the change, the other is not positive.
-    greater: ClassVar[bool] = True
-    coarse: ClassVar[float] = 2000
-    formula: ClassVar[str] = "mean over the relevant documents of the precision at their rank"
-    undefined: ClassVar[str] = "nothing relevant"
 
     discounts = staticmethod(reciprocal_ranks)
 

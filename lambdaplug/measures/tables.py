@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import LambdaplugError
-from ..kernels import inlinable, lasting
-from ..queries import Labels, PerQuery
-from ..rows import row_order
+from ..kernels import inlinable
+from ..rows import one_a_query, row_order
 from .base import Measure, Seen
 from .gains import Array
 
@@ -52,7 +51,10 @@ def tabled(measure: Measure, seen: Seen, own: Sequence[Array], grade: Array | No
     table[FIRST] = np.repeat(offsets[:-1], sizes)
     k = getattr(measure, "k", None)
     table[CUTOFF] = rows if k is None else k if isinstance(k, int) else seen.columns[-1]
-    if isinstance(k, PerQuery):
+    if isinstance(k, str):
+        whole = (table[CUTOFF] >= 1) & (table[CUTOFF] < 2**31) & (table[CUTOFF] == np.floor(table[CUTOFF]))
+        if not whole.all() or one_a_query(table[CUTOFF], sizes) is None:
+            raise LambdaplugError(f"column {k!r}: expected cut-offs, one integer >= 1 (and < 2**31) per query.")
         for value in np.unique(table[CUTOFF]).astype(np.int64).tolist():
             mine = table[CUTOFF] == value
             discount = replace(measure, k=value).discounts(int(sizes.max(initial=0)))  # type: ignore[call-arg]
@@ -78,7 +80,6 @@ def _cut_value(value: Callable[..., float]) -> Callable[..., float]:
     """``value`` or ``norm`` of a measure, with a table."""
     measured = inlinable(value)
 
-    @lasting
     def cut(gain: Any, table: Any, k: int) -> float:
         discount, own = query_of(gain, table)
         return measured(_gains(gain, table), discount, own)
@@ -91,7 +92,6 @@ def _cut_swap(swap: Callable[..., int]) -> Callable[..., int]:
     """``swap`` of a measure, with a table; it puts the gains in place of the row numbers."""
     rows_of = inlinable(swap)
 
-    @lasting
     def cut(gain: Any, table: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
         discount, own = query_of(gain, table)
         ranked = _gains(gain, table)
@@ -104,7 +104,7 @@ def _cut_swap(swap: Callable[..., int]) -> Callable[..., int]:
 
 @dataclass(frozen=True, repr=False)
 class Cutoffs(Measure):
-    """A measure with a cut-off of each query's own, as it is used: ``lp.NDCG(k=[5, 10, 3])`` is turned into one."""
+    """A measure with a cut-off of each query's own, as it is used: ``lp.NDCG(k="depth")`` is turned into one."""
 
     inner: Measure
     k: Any = None
@@ -114,22 +114,19 @@ class Cutoffs(Measure):
     def __post_init__(self) -> None:
         if not self.inner.by_rows or self.inner.tabled:
             raise LambdaplugError(
-                f"{self.inner!r}: its functions know one cut-off for all queries. Give k= one number, or lp.custom a "
+                f"{self.inner}: its functions know one cut-off for all queries. Give k= one number, or lp.custom a "
                 "column with the cut-offs."
             )
 
     def __str__(self) -> str:
         return str(self.inner)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return repr(self.inner)
 
     @property
-    def columns(self) -> dict[str, tuple[Labels, ...]]:
+    def columns(self) -> tuple[str, ...]:
         return self.inner.columns
-
-    def with_columns(self, columns: Any) -> "Cutoffs":
-        inner = replace(self.inner, **columns)
-        return replace(self, inner=inner, k=inner.k)  # type: ignore[attr-defined]
 
     gained = property(lambda self: self.inner.gained)
     symmetric = property(lambda self: self.inner.symmetric)
@@ -140,7 +137,7 @@ class Cutoffs(Measure):
     value = property(lambda self: _cut_value(self.inner.value))
     norm = property(lambda self: _cut_value(self.inner.norm))
 
-    def fine(self, discount: Array) -> bool:  # noqa: ARG002
+    def fine(self, discount: Array) -> bool:
         return self.inner.coarse != np.inf  # queries differ in their discounts
 
     def swap_rows(self) -> Callable[..., int]:

@@ -3,53 +3,56 @@
 import ast
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 from ..checking import shown
 from ..errors import LambdaplugError
-from ..queries import PerQuery
 from .base import REGISTRY, Measure
 from .tables import Cutoffs
 
-__all__ = ["as_measure", "as_measures", "registered", "with_columns"]
+__all__ = ["as_measure", "as_measures", "registered"]
 
 
 def registered() -> dict[str, type[Measure]]:
-    """Every measure by name."""
-    return dict(REGISTRY)
+    """Every measure of labels alone, by name."""
+    return {name: kind for name, kind in REGISTRY.items() if not kind.column_fields}
+
+
+def _by_word(table: dict[str, str]) -> dict[str, str]:
+    return {word: name for name, words in table.items() for word in words.split()}
 
 
 # Other names that are read as a measure's own, without their underscores.
-ALIASES = {
-    "precision": "p",
-    "success": "hit",
-    "averageprecision": "map",
-    "meanaverageprecision": "map",
-    "reciprocalrank": "mrr",
-    "meanreciprocalrank": "mrr",
-    "discountedcumulativegain": "dcg",
-    "normalizeddiscountedcumulativegain": "ndcg",
-    "normaliseddiscountedcumulativegain": "ndcg",
-    "expectedreciprocalrank": "err",
-    "rankbiasedprecision": "rbp",
-}
+ALIASES = _by_word(
+    {
+        "p": "precision",
+        "hit": "success",
+        "map": "averageprecision meanaverageprecision",
+        "mrr": "reciprocalrank meanreciprocalrank",
+        "dcg": "discountedcumulativegain",
+        "ndcg": "normalizeddiscountedcumulativegain normaliseddiscountedcumulativegain",
+        "err": "expectedreciprocalrank",
+        "rbp": "rankbiasedprecision",
+    }
+)
 
 # What else people call something that a measure is, or is near to: for the hint alone.
-MEANINGS = {
-    **ALIASES,
-    **dict.fromkeys(("hitrate", "hitratio", "hits", "hr", "accuracy", "topkaccuracy"), "hit"),
-    **dict.fromkeys(("auc", "rocauc", "aucroc", "auroc", "gauc", "pairwise", "ranknet", "kendall", "tau"), "pairs"),
-    **dict.fromkeys(("correlation", "rho", "pearson"), "spearman"),
-    **dict.fromkeys(("ap", "aucpr", "prauc"), "map"),
-    **dict.fromkeys(("rr",), "mrr"),
-    **dict.fromkeys(("prec",), "p"),
-    **dict.fromkeys(("rec", "sensitivity"), "recall"),
-    **dict.fromkeys(("winnertakesall", "top"), "wta"),
-    **dict.fromkeys(("lambdarank", "lambdamart", "xendcg"), "ndcg"),
-    **dict.fromkeys(("pfound",), "err"),
-}
+MEANINGS = ALIASES | _by_word(
+    {
+        "hit": "hitrate hitratio hits hr accuracy topkaccuracy",
+        "pairs": "auc rocauc aucroc auroc gauc pairwise ranknet kendall tau",
+        "spearman": "correlation rho pearson",
+        "map": "ap aucpr prauc",
+        "mrr": "rr",
+        "p": "prec",
+        "recall": "rec sensitivity",
+        "wta": "winnertakesall top",
+        "ndcg": "lambdarank lambdamart xendcg",
+        "err": "pfound",
+    }
+)
 
 CALIBRATION = {"logloss", "ece", "calibration", "crossentropy", "binarylogloss"}  # of rows, not of rankings
 
@@ -60,13 +63,12 @@ def as_measure(measure: str | Measure) -> Measure:
     """A measure by value or by its text: a name, a cut-off, and other parameters in brackets.
 
     >>> as_measure("rbp(p=0.9)")
-    rbp(p=0.9)
+    RBP(p=0.9)
     >>> as_measure("nDCG@5(gain='linear')")
-    ndcg@5(gain='linear')
+    NDCG(k=5, gain='linear')
     """
     if isinstance(measure, Measure):
-        own = isinstance(getattr(measure, "k", None), PerQuery)
-        return Cutoffs(measure, measure.k) if own and not (measure.tabled or isinstance(measure, Cutoffs)) else measure  # type: ignore[attr-defined]
+        return _by_query(measure)
     if not isinstance(measure, str):
         hint = " A booster is given an object, as lp.objective('map') or lp.LambdaRank('map') make it." * hasattr(
             measure, "shape"
@@ -93,7 +95,13 @@ def as_measure(measure: str | Measure) -> Measure:
         if key not in known:
             what = "no cut-off" if key == "k" else f"no parameter {key!r}"
             raise LambdaplugError(f"{shown(measure)}: {name} has {what}; it takes {', '.join(known) or 'none'}.")
-    return kind(**keywords)
+    return _by_query(kind(**keywords))
+
+
+def _by_query(measure: Measure) -> Measure:
+    """The measure as it is used, with a cut-off of each query's own where that is asked for."""
+    k = getattr(measure, "k", None)
+    return Cutoffs(measure, k) if isinstance(k, str) and not measure.tabled else measure
 
 
 def _hint(text: str) -> str:
@@ -136,18 +144,3 @@ def as_measures(measures: str | Measure | Sequence[str | Measure]) -> tuple[Meas
                 f"two different measures are called {str(measure)!r}, and would be reported as one. Ask for one at a time."
             )
     return found
-
-
-def with_columns(measures: Sequence[Measure], columns: Mapping[str, Any] | None) -> tuple[Measure, ...]:
-    """Measures of other documents: with these columns, or cut-offs per query (``k``), in place of their own."""
-    if columns is None:
-        return tuple(measures)
-    names = [{*kind.columns, *(["k"] if isinstance(getattr(kind, "k", None), PerQuery) else [])} for kind in measures]
-    for name in columns:
-        if not any(name in own for own in names):
-            known = ", ".join(sorted({one for own in names for one in own})) or "none"
-            raise LambdaplugError(f"columns: no measure here has a column {name!r}; there are: {known}.")
-    return tuple(
-        kind.with_columns({name: values for name, values in columns.items() if name in own}) if own else kind
-        for kind, own in zip(measures, names, strict=True)
-    )

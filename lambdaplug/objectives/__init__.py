@@ -19,4 +19,5 @@ from .recommended import as_objective as as_objective
 from .recommended import objective as objective
 from .sampled import PLRank as PLRank
 from .sampled import StochasticRank as StochasticRank
+from .unbiased import PositionBias as PositionBias
 from .unbiased import Unbiased as Unbiased

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..deprecation import labels_first
 from ..errors import LambdaplugError
-from ..kernels import (
-    POSITION_ROWS,
-    backward_kernel,
-    chunk_kernel,
-    get_num_threads,
-    position_kernel,
-    run_tasks,
-    smooth_kernel,
-)
+from ..kernels import Leaf, backward_kernel, chunk_kernel, get_num_threads, leaves, position_kernel, smooth_kernel
 from ..measures import Measure, as_measure, registered
-from ..queries import Array, Queries, Task, as_labels, vector
-from ..schedules import Guard, Moment, Number, check_of_iteration, constant, is_clipped, is_constant
-from ..values import called
-from .base import Into, Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
+from ..queries import Array, Queries, vector
+from ..schedules import Moment, Number, check_of_iteration, constant, is_clipped, is_constant
+from ..values import keep
+from .base import EMPTY, Round, ValueObjective, check_step, label_column, planned, refuse_document_weights
 
 __all__ = ["Approx"]
 
 EXAMPLE = "lp.cosine(1, 50, 200)"
 
 
+@dataclass(frozen=True, repr=False)
 class Approx(ValueObjective):
     """Climb the measure itself, made smooth: ranks become positions that need not be integers,
 
@@ -54,7 +47,8 @@ class Approx(ValueObjective):
     ----------
     measure : str or Measure
         One that has a form in positions: those above.
-    {label_source}
+    labels : str, optional
+        The name of a column (see :func:`attach`) with other labels, NaN for a row without one; default the data set's labels.
     alpha : float or schedule
         Steepness of the positions; a schedule sharpens them while the model learns.
     beta : float or schedule, optional
@@ -77,9 +71,14 @@ class Approx(ValueObjective):
     A model that starts from zero with ``"gauss_newton"`` learns scores in units of 1/alpha: as sigma in LambdaRank,
     alpha then changes little but that unit. It matters with ``"constant"``, a schedule, regularisation or initial scores.
 
-    References: T. Qin, T.-Y. Liu, H. Li (2010), "A general approximation framework for direct optimization of
+    References
+    ----------
+    T. Qin, T.-Y. Liu, H. Li (2010), "A general approximation framework for direct optimization of
     information retrieval measures", Information Retrieval 13(4).
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> objective = lp.Approx("ndcg", alpha=1.0)
     >>> gradient, hessian = objective.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient.round(4)
@@ -88,57 +87,54 @@ class Approx(ValueObjective):
     0.7565
     """
 
-    alpha: Number
-    beta: Number
-    hessian: str
-    normalize: str
-    usual: float  # beta's default
-    cutoff: int | None = None  # every pair moves positions
+    measure: str | Measure
+    _: KW_ONLY
+    labels: str | None = None
+    alpha: Number = 10.0
+    beta: Number | None = None
+    hessian: str = "gauss_newton"
+    normalize: str | None = None
 
-    def __init__(
-        self,
-        measure: str | Measure,
-        *,
-        labels: npt.ArrayLike | None = None,
-        alpha: Number = 10.0,
-        beta: Number | None = None,
-        hessian: str = "gauss_newton",
-        normalize: str | None = None,
-    ) -> None:
-        kind = as_measure(measure)
+    scheduled = "alpha", "beta"
+    cutoff = None  # every pair moves positions
+
+    def __post_init__(self) -> None:
+        kind = as_measure(self.measure)
         if kind.smooth() is None:
             known = sorted(name for name, kind in registered().items() if kind.smooth is not Measure.smooth)
             raise LambdaplugError(
                 f"Approx: {kind} has no form in smooth positions; {', '.join(known)} have. "
                 "lp.LambdaRank, lp.SPSA and lp.FDSA take every measure."
             )
-        usual = 10.0 if kind.cutoff is None else 0.1
-        if hessian not in ("gauss_newton", "constant"):
-            raise LambdaplugError(f"hessian: expected 'gauss_newton' or 'constant', got {hessian!r}.")
-        _, normalize = as_step(None, normalize, None)
-        self._set(measure=kind, labels=as_labels(labels), hessian=hessian, normalize=normalize, usual=usual)
-        self._set(alpha=_steepness(alpha, "alpha"), beta=_steepness(usual if beta is None else beta, "beta"))
-        self._set(std=normalize == "std", unit=hessian == "constant")
-
-    def __repr__(self) -> str:
-        numbers = {"alpha": (self.alpha, 10.0), "beta": (self.beta, self.usual)}
-        shape = {"hessian": (self.hessian, "gauss_newton"), "normalize": (self.normalize, "none")}
-        return called("Approx", repr(str(self.measure)), labels=(self.labels, None), **numbers, **shape)
+        if self.hessian not in ("gauss_newton", "constant"):
+            raise LambdaplugError(f"hessian: expected 'gauss_newton' or 'constant', got {self.hessian!r}.")
+        check_step(None, self.normalize)
+        keep(self, measure=kind, labels=label_column(self.labels), alpha=_steepness(self.alpha, "alpha"))
+        if self.beta is not None:
+            keep(self, beta=_steepness(self.beta, "beta"))
 
     @property
-    def schedules(self) -> tuple[Number | Guard, ...]:
-        return self.alpha, self.beta
+    def unit(self) -> bool:
+        return self.hessian == "constant"
+
+    @property
+    def std(self) -> bool:
+        return self.normalize == "std"
+
+    @property
+    def steepness(self) -> Number:
+        """beta, or its default."""
+        return self.beta if self.beta is not None else 10.0 if self.kind.cutoff is None else 0.1
 
     def resolved(self, moment: Moment) -> Approx:
-        now = {"alpha": moment.number(self.alpha), "beta": moment.number(self.beta)}
+        now = {"alpha": moment.number(self.alpha), "beta": moment.number(self.steepness)}
         for name, value in now.items():
             if not value > 0.0:
                 raise LambdaplugError(
                     f"{self!r}: {name} is {value:g} at iteration {moment.iteration}; it must be positive."
                 )
-        return self._with(**now)
+        return planned(self, **now)
 
-    @labels_first(1)
     def value(
         self,
         labels: npt.ArrayLike,
@@ -148,64 +144,40 @@ class Approx(ValueObjective):
         iteration: int = 0,
         *,
         qid: npt.ArrayLike | None = None,
+        columns: Mapping[str, Any] | None = None,
     ) -> Any:
         """The surrogate: its mean over the queries where the measure is defined, or one value per query (NaN elsewhere).
 
         ``gradients`` is minus the derivative of each query's value; the mean has it divided by the number of queries.
         """
-        queries = Queries(labels, group, qid=qid)
+        queries = Queries(labels, group, qid=qid, columns=columns)
         values = vector(scores, "scores")
         if len(values) != len(queries.labels):
             raise LambdaplugError(f"scores: expected one per row ({len(queries.labels)}), got {len(values)}.")
-        threads = get_num_threads()
+        norm, found = self.prepared(queries).norm, np.full(len(queries), np.nan)
         plan = self.resolved(Moment(iteration))
-        ranking = Ranking(queries, values, {None: queries.rank(values, threads)}, iteration)
-        norm = self.prepared(queries).norm
-        found = np.full(len(queries), np.nan)
-
-        def work(next_task: Callable[[], Task | None]) -> None:
-            scratch = Scratch()
-            while (task := next_task()) is not None:
-                raw = plan.forward(ranking, task, scratch)[-1]
-                found[task.first : task.last] = raw * norm[task.first : task.last]
-
-        run_tasks(work, queries.tasks(self.cutoff, self.divisible, threads), threads)
+        queries.run([plan.leaf(Round(queries, values), found)], values, get_num_threads(), cutoff=self.cutoff)
         found[norm == 0.0] = np.nan
         if per_query:
             return found
         return float(np.nanmean(found)) if np.any(norm) else math.nan
 
-    def forward(
-        self, ranking: Ranking, task: Task, scratch: Scratch
-    ) -> tuple[float, npt.NDArray[Any], npt.NDArray[Any], Array]:
-        """alpha, the positions' rows with the slopes in them, the chunks' ends, and the raw value of each query."""
-        queries, (first, last) = ranking.queries, task[:2]
-        offsets, order = queries.offsets, ranking.orders[None]
-        gain, _, norm, _, _ = self.prepared(queries)
-        longest = int(queries.sizes.max(initial=0))
-        # One rank more than there are: how the table goes on must not depend on the longest query.
-        discount = queries.memo(("discounts", self.measure, longest), lambda: self.measure.discounts(longest + 1))
-        k = self.measure.cutoff
-        alpha, beta = constant(self.alpha), constant(self.beta)
-        smooth = self.measure.smooth()
-        assert smooth is not None
-        size = int(offsets[last] - offsets[first])
-        rows = scratch.array("positions", POSITION_ROWS, size)
-        ends = scratch.array("ends", 1, size, np.int64)[0]
-        values = scratch.array("values", 1, last - first)[0, : last - first]
-        chunk_kernel()(ranking.scores, alpha, norm, offsets, first, last, order, rows, ends)
-        position_kernel()(norm, offsets, first, last, rows, ends)
-        cut = math.inf if k is None else k + 0.5
-        smooth_kernel(smooth)(gain, discount, (cut, beta), norm, (offsets, first, last, order), rows, values)
-        return alpha, rows, ends, values
+    def at(self, round: Round) -> list[Leaf]:
+        refuse_document_weights(self, round.queries)
+        return [self.leaf(round, EMPTY)]
 
-    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
-        queries, (first, last) = ranking.queries, task[:2]
-        refuse_document_weights(self, queries)
-        alpha, rows, ends, _ = self.forward(ranking, task, scratch)
-        norm = self.prepared(queries).norm
-        lists = queries.offsets, first, last, ranking.orders[None]
-        backward_kernel()(alpha, norm, lists, rows, ends, into)
+    def leaf(self, round: Round, values: Array) -> Leaf:
+        """``values``: one per query, if they are wanted and not the gradient."""
+        queries, k, longest = round.queries, self.kind.cutoff, round.queries.longest
+        gain, _, norm, _, _ = self.prepared(queries)
+        # One rank more than there are: how the table goes on must not depend on the longest query.
+        discount = queries.memo(("discounts", self.kind, longest), lambda: self.kind.discounts(longest + 1))
+        smooth = self.kind.smooth()
+        assert smooth is not None
+        kernels = chunk_kernel(), position_kernel(), smooth_kernel(smooth), backward_kernel()
+        cut = math.inf if k is None else k + 0.5, constant(self.steepness)
+        told = gain, norm, discount, constant(self.alpha), cut, values, round.coefficient, round.level
+        return Leaf(leaves.positions, kernels, told)
 
 
 def _steepness(number: object, name: str) -> Number:

@@ -8,23 +8,25 @@ its zero hessians, and its way with weights.
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..checking import integer, not_negative, positive
 from ..errors import LambdaplugError
-from ..kernels import TABLE_SIZE, PairBias, lambdarank_kernel, rank_pairs_kernel, xendcg_kernel
+from ..kernels import TABLE_SIZE, Leaf, PairBias
+from ..kernels import builtin as kernels
 from ..measures import MAP, NDCG, Measure, Pairs
-from ..queries import Array, Queries, Task
+from ..queries import Array, Queries
 from ..rows import differing, gain_levels, row_order
 from ..schedules import Memory, Moment
-from ..values import called
-from .base import EMPTY, Into, Objective, Ranking, Scratch, refuse_document_weights, require_order
+from ..values import keep
+from .base import EMPTY, Objective, Round, planned, refuse_document_weights, require_order
 from .unbiased import State, keep_state
 
-__all__ = ["XENDCG", "BuiltIn", "Lambdarank", "RankPairs", "UnbiasedRankPairs"]
+__all__ = ["XENDCG", "BuiltIn", "Lambdarank", "RankPairs"]
 
 NO_FORCES = np.empty((0, 0))
 LABELS = 31  # LightGBM's default label_gain has so many entries
@@ -34,14 +36,8 @@ class BuiltIn(Objective):
     """What the presets share."""
 
     floor = 0.0  # the host's zeros
-    cutoffs: frozenset[int | None] = frozenset([None])  # every document's rank matters
-    divisible = False  # float32 sums have an order
 
-    def _called(self, preset: str, said: list[str], **usual: Any) -> str:
-        """As it would be made: what is not as usual."""
-        return called(preset, *said, **{name: (getattr(self, name), value) for name, value in usual.items()})
-
-    def scales(self, queries: Queries) -> Array | None:  # noqa: ARG002
+    def scales(self, queries: Queries) -> Array | None:
         """One per query, 0 where every force is; None: even equal labels have gradients."""
         return None
 
@@ -55,18 +51,15 @@ class BuiltIn(Objective):
 
     def pair_forces(self, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array | None:
         """[i, j]: the force with which the pair of this query's documents i and j moves i, before weights."""
-        ranking = Ranking(queries, scores, {None: queries.rank(scores, 1)}, iteration)
-        size = int(queries.sizes[query])
-        forces = np.zeros((size, size))
-        sums = np.zeros((2, size))
-        self._add(ranking, Task(query, query + 1), Scratch(), (1.0, sums[0], sums[1]), forces)
+        forces = np.zeros((queries.sizes[query],) * 2)
+        queries.run([self.leaf(Round(queries, scores, iteration), forces)], scores, 1, only=query, levels=1)
         return forces
 
-    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
-        self._add(ranking, task, scratch, into, NO_FORCES)
+    def at(self, round: Round) -> list[Leaf]:
+        return [self.leaf(round, NO_FORCES)]
 
-    def _add(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, forces: Array) -> None:
-        """``accumulate``, which with ``forces``, of a task that is one query, puts the pairs' forces there."""
+    def leaf(self, round: Round, forces: Array) -> Leaf:
+        """With ``forces``, of a round of one query, the pairs' forces go there."""
         raise NotImplementedError
 
 
@@ -109,28 +102,57 @@ def sigmoid_table(sigmoid: float) -> tuple[Array, float]:
     return table, reach
 
 
+@dataclass(frozen=True, repr=False)
 class Lambdarank(BuiltIn):
-    """LightGBM's ``objective="lambdarank"``; see :func:`lambdaplug.presets.lightgbm`."""
+    """LightGBM's ``objective="lambdarank"``: ``lgb.train`` grows the same trees, digit by digit.
 
-    truncation_level: int
-    norm: bool
-    sigmoid: float
-    label_gain: tuple[float, ...] | None
+    For ranks i < truncation_level and j > i of different labels, delta = |gain difference| |discount difference| / ideal
+    DCG at the truncation level; with ``norm``, delta is divided by 0.01 + the distance of the scores, and a query's
+    gradients and hessians are multiplied by log2(1 + S)/S, S the summed force. Each document's weight multiplies its row.
 
-    def __init__(self, truncation_level: int, norm: bool, sigmoid: float, label_gain: Sequence[float] | None) -> None:
-        gains = None if label_gain is None else tuple(float(gain) for gain in label_gain)
-        self._set(truncation_level=integer(truncation_level, "truncation_level"), norm=bool(norm))
-        self._set(sigmoid=positive(sigmoid, "sigmoid"), label_gain=gains)
+    Parameters
+    ----------
+    truncation_level : int
+        LightGBM's ``lambdarank_truncation_level``. This and the others go here, not into the training's parameters.
+    norm : bool
+        LightGBM's ``lambdarank_norm``.
+    sigmoid : float
+        LightGBM's ``sigmoid``.
+    label_gain : sequence of float, optional
+        LightGBM's ``label_gain``. Labels are 0, 1, 2, ...
 
-    def __repr__(self) -> str:
-        return self._called("presets.lightgbm", [], truncation_level=30, norm=True, sigmoid=1.0, label_gain=None)
+    Notes
+    -----
+    The trees are those of LightGBM 4.0 to 4.7 (tried on x86-64: other processors may fuse its products and sums).
+    ``feature_fraction`` below 1 draws other columns than the built-in run, and ``boosting="dart"`` is not reproducible.
+    ``Dataset(position=)`` is for ``lp.Unbiased`` around it.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> lp.presets.lightgbm(truncation_level=10).gradients(labels=[1, 0], scores=[0.0, 1.0], group=[2])[0].round(4)
+    array([-0.3088,  0.3088], dtype=float32)
+    """
+
+    truncation_level: int = 30
+    norm: bool = True
+    sigmoid: float = 1.0
+    label_gain: Sequence[float] | None = None
+
+    called_as = "presets.lightgbm"
+
+    def __post_init__(self) -> None:
+        keep(self, truncation_level=integer(self.truncation_level, "truncation_level"), norm=bool(self.norm))
+        keep(self, sigmoid=positive(self.sigmoid, "sigmoid"))
+        if self.label_gain is not None:
+            keep(self, label_gain=tuple(float(gain) for gain in self.label_gain))
 
     @property
     def cutoff(self) -> int | None:
         return self.truncation_level
 
     @property
-    def target(self) -> Measure | None:
+    def goal(self) -> Measure | None:
         return NDCG(k=self.truncation_level, gain="exp2" if self.label_gain is None else self.label_gain)
 
     def prepared(self, queries: Queries) -> tuple[Array, Array]:
@@ -149,44 +171,62 @@ class Lambdarank(BuiltIn):
     def scales(self, queries: Queries) -> Array | None:
         return self.prepared(queries)[1]
 
-    def _add(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, forces: Array) -> None:
-        queries = ranking.queries
+    def leaf(self, round: Round, forces: Array) -> Leaf:
+        queries = round.queries
         gain, inverse = self.prepared(queries)
-        lambdarank_kernel()(
+        lookup, rows = (
             (*sigmoid_table(self.sigmoid), self.sigmoid),
-            *(self.norm, self.truncation_level),
-            (ranking.scores, gain, inverse, discounts(queries), queries.row_weights),
-            (queries.offsets, task.first, task.last, ranking.orders[None]),
-            *(scratch.array("sums32", 2, len(into[1]), np.float32), into, forces),
+            (gain, inverse, discounts(queries), queries.row_weights),
         )
+        values = lookup, self.norm, self.truncation_level, rows, forces, round.coefficient, round.level
+        return Leaf(kernels.lambdarank, (), values)
 
 
+@dataclass(frozen=True, repr=False)
 class XENDCG(BuiltIn):
-    """LightGBM's ``objective="rank_xendcg"``; see :func:`lambdaplug.presets.lightgbm_xendcg`."""
+    """LightGBM's ``objective="rank_xendcg"`` with ``objective_seed=seed``, digit by digit.
 
-    seed: int
+    The cross entropy between softmax(scores) and a distribution drawn anew in each round from the labels,
+
+        loss = - sum_i rho_i log softmax(s)_i,  rho_i in proportion to 2^label_i - u_i,  u_i drawn from [0, 1].
+
+    Its random numbers follow the round; a training continued with ``init_model`` goes on drawing where the first stopped (the built-in
+    begins again).
+
+    Parameters
+    ----------
+    seed : int
+        LightGBM's ``objective_seed``.
+
+    References
+    ----------
+    S. Bruch (2021), "An alternative cross entropy loss for learning-to-rank", WWW.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> lp.presets.lightgbm_xendcg(seed=5).gradients(labels=[1, 0], scores=[0.0, 0.0], group=[2])[1]
+    array([0.25, 0.25], dtype=float32)
+    """
+
+    seed: int = 5
+
+    called_as = "presets.lightgbm_xendcg"
     counted = True  # its random numbers are the iteration's
     cutoff = 1  # the work is that of a sum over documents
-    target = NDCG()
+    goal = NDCG()
 
-    def __init__(self, seed: int) -> None:
-        self._set(seed=integer(seed, "seed", 0, 2**31 - 1))
+    def __post_init__(self) -> None:
+        keep(self, seed=integer(self.seed, "seed", 0, 2**31 - 1))
 
-    def __repr__(self) -> str:
-        return f"presets.lightgbm_xendcg({self.seed})"
-
-    def pair_forces(self, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array | None:  # noqa: ARG002
+    def pair_forces(self, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array | None:
         return None  # it has no pairs
 
-    def _add(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, forces: Array) -> None:  # noqa: ARG002
-        queries = ranking.queries
+    def leaf(self, round: Round, forces: Array) -> Leaf:
+        queries = round.queries
         gain = queries.memo("xendcg", lambda: np.exp2(whole_labels(queries, repr(self), LABELS - 1)))
-        xendcg_kernel()(
-            *(self.seed, ranking.iteration),
-            (ranking.scores, gain, queries.row_weights),
-            (queries.offsets, task.first, task.last),
-            *(scratch.array("xendcg", 3, len(into[1])), into),
-        )
+        values = self.seed, round.iteration, (gain, queries.row_weights), round.coefficient, round.level
+        return Leaf(kernels.xendcg, (), values)
 
 
 class PreparedPairs(NamedTuple):
@@ -199,58 +239,105 @@ class PreparedPairs(NamedTuple):
 
 
 KINDS = ("ndcg", "map", "pairwise")
-PAIRS = "num_pair_per_sample"
 METHODS = {"topk": 32, "mean": 1}  # and XGBoost's default for num_pair_per_sample
 TRACKED = 32  # positions that XGBoost knows with the pair method mean
 LEAST = 1e-16
 
 
+@dataclass(frozen=True, repr=False)
 class RankPairs(BuiltIn):
-    """XGBoost's ``objective="rank:ndcg"``, ``"rank:map"`` and ``"rank:pairwise"``; see :func:`lambdaplug.presets.xgboost`."""
+    """XGBoost's ``objective="rank:ndcg"``, ``"rank:map"`` or ``"rank:pairwise"``: ``xgb.train`` grows the same trees.
 
-    objective: str
-    pair_method: str
-    num_pair_per_sample: int
-    normalization: bool
-    score_normalization: bool
-    exp_gain: bool
+    For the pairs (i, j) of the pair method, i better than j, with the score margin o = s_i - s_j,
+
+        force = delta rho,  hessian = 2 delta rho (1 - rho),  rho = 1/(1 + exp(o)),
+
+    delta being what exchanging the two changes of the measure (1 for ``"pairwise"``), divided by 0.01 + |o| with
+    ``score_normalization``. With ``normalization`` a query's sums are multiplied by log2(1 + S)/S, S the summed force, or of
+    ``"mean"`` divided by the pairs per sample. Give both trainings ``base_score=0``; a custom objective's default is 0.5.
+
+    Parameters
+    ----------
+    objective : str
+        ``"ndcg"``, ``"map"`` (labels 0 and 1) or ``"pairwise"``.
+    pair_method : str
+        XGBoost's ``lambdarank_pair_method``. This and the others go here, not into the training's parameters.
+    num_pair_per_sample : int, optional
+        XGBoost's ``lambdarank_num_pair_per_sample``.
+    normalization : bool
+        XGBoost's ``lambdarank_normalization``.
+    score_normalization : bool
+        XGBoost's ``lambdarank_score_normalization``.
+    exp_gain : bool
+        XGBoost's ``ndcg_exp_gain``.
+    unbiased : bool
+        XGBoost's ``lambdarank_unbiased``, for those who migrate.
+    bias_norm : float
+        XGBoost's ``lambdarank_bias_norm``.
+
+    Notes
+    -----
+    With ``unbiased`` the place of a row in its query is where it was shown, and the cost from which t+ and t- follow is
+    |dM| log(1 + exp(s_i - s_j)) for i better than j, where the paper (Hu et al. 2019) has the other sign: pairs that are
+    already in order count most. ``lp.Unbiased(lp.LambdaRank("ndcg"), "rows", "pairwise")`` has the paper's.
+    ``lp.position_bias(booster)`` reads t+ and t- afterwards; a continued training begins them anew, as in XGBoost. It is
+    then no part of a mixture, and not for clusters.
+
+    The trees are those of XGBoost 2.0 to 3.4 on CPU, where it was tried; XGBoost knows ``normalization=False`` since 2.1 and
+    ``score_normalization=False`` since 3.0. ``"mean"`` draws its pairs as XGBoost 3.1 and 3.2 do; it is refused beside another
+    version, which draws others. A training continued with ``xgb_model`` goes on drawing where the first stopped.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> lp.presets.xgboost("pairwise").gradients(labels=[1, 0], scores=[0.0, 0.0], group=[2])
+    (array([-0.5,  0.5], dtype=float32), array([0.5, 0.5], dtype=float32))
+    """
+
+    objective: str = "ndcg"
+    pair_method: str = "topk"
+    num_pair_per_sample: int | None = None
+    normalization: bool = True
+    score_normalization: bool = True
+    exp_gain: bool = True
     unbiased: bool = False
     bias_norm: float = 1.0
 
-    def __init__(
-        self,
-        objective: str,
-        pair_method: str,
-        num_pair_per_sample: int | None,
-        normalization: bool,
-        score_normalization: bool,
-        exp_gain: bool,
-    ) -> None:
-        if objective not in KINDS:
-            raise LambdaplugError(f"expected one of {list(KINDS)}, got {objective!r}.")
-        if pair_method not in METHODS:
-            raise LambdaplugError(f"pair_method: expected one of {list(METHODS)}, got {pair_method!r}.")
-        pairs = METHODS[pair_method] if num_pair_per_sample is None else num_pair_per_sample
-        self._set(objective=objective, pair_method=pair_method, num_pair_per_sample=integer(pairs, PAIRS))
-        self._set(normalization=bool(normalization), score_normalization=bool(score_normalization))
-        self._set(exp_gain=bool(exp_gain), counted=pair_method == "mean")
+    called_as = "presets.xgboost"
+    state: ClassVar[State | None] = None  # of a round's plan, where it learns position biases
+
+    def __post_init__(self) -> None:
+        if self.objective not in KINDS:
+            raise LambdaplugError(f"expected one of {list(KINDS)}, got {self.objective!r}.")
+        if self.pair_method not in METHODS:
+            raise LambdaplugError(f"pair_method: expected one of {list(METHODS)}, got {self.pair_method!r}.")
+        if self.bias_norm != 1.0 and not self.unbiased:
+            raise LambdaplugError(f"bias_norm: it belongs to unbiased=True, got {self.bias_norm!r} without it.")
+        if self.num_pair_per_sample is not None:
+            keep(self, num_pair_per_sample=integer(self.num_pair_per_sample, "num_pair_per_sample"))
+        for flag in ("normalization", "score_normalization", "exp_gain", "unbiased"):
+            keep(self, **{flag: bool(getattr(self, flag))})
+        keep(self, bias_norm=not_negative(self.bias_norm, "bias_norm"))
 
     @property
     def pairs(self) -> int:
-        return self.num_pair_per_sample
+        """How many per sample."""
+        return METHODS[self.pair_method] if self.num_pair_per_sample is None else self.num_pair_per_sample
 
-    def __repr__(self) -> str:
-        usual = {"pair_method": "topk", "num_pair_per_sample": METHODS[self.pair_method]}
-        flags = dict.fromkeys(("normalization", "score_normalization", "exp_gain"), True)
-        further = {"unbiased": False, "bias_norm": 1.0}
-        return self._called("presets.xgboost", [repr(self.objective)], **usual, **flags, **further)
+    @property
+    def counted(self) -> bool:
+        return self.unbiased or self.pair_method == "mean"
+
+    @property
+    def summable(self) -> bool:
+        return not self.unbiased  # what it learns, it learns from all queries
 
     @property
     def cutoff(self) -> int | None:
         return self.pairs
 
     @property
-    def target(self) -> Measure | None:
+    def goal(self) -> Measure | None:
         k = self.pairs if self.pair_method == "topk" else None
         kinds = {"ndcg": NDCG(k=k, gain="exp2" if self.exp_gain else "linear"), "map": MAP(k=k), "pairwise": Pairs()}
         return kinds[self.objective]
@@ -287,65 +374,51 @@ class RankPairs(BuiltIn):
     def scales(self, queries: Queries) -> Array | None:
         return self.prepared(queries).inverse if self.objective == "ndcg" else np.ones(len(queries))
 
-    def weigh(self, queries: Queries, task: Task, gradient: Array, hessian: Array) -> Array:
-        """XGBoost's weights: w n / sum(w), in two float32 products."""
-        refuse_document_weights(self, queries)
-        if queries.query_weight is not None:
-            sizes = queries.sizes[task.first : task.last]
-            weight = np.repeat(queries.query_weight[task.first : task.last].astype(np.float32), sizes)
-            norm = np.float32(self.prepared(queries).weight_norm)
-            for sums in (gradient, hessian):
-                sums[:] = (sums.astype(np.float32) * weight) * norm
-        return EMPTY
+    def ending(self, queries: Queries, out: tuple[Any, Any]) -> list[Leaf]:
+        (last,) = super().ending(queries, out)
+        if queries.query_weight is None:
+            return [last]
+        std, unit, weight, *rest = last.values
+        own = Leaf(kernels.weighed_as_xgboost, (), (weight, self.prepared(queries).weight_norm))
+        return [own, last._replace(values=(std, unit, EMPTY, *rest))]
 
-    def _add(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, forces: Array) -> None:
-        queries = ranking.queries
+    def leaf(self, round: Round, forces: Array) -> Leaf:
+        queries = round.queries
         refuse_document_weights(self, queries)
-        prepared = self.prepared(queries)
-        bias = (EMPTY,) * 4 if ranking.bias is None else ranking.bias[:4]
-        rank_pairs_kernel(self.objective, self.pair_method == "mean", self.unbiased)(
-            *(self.pairs, ranking.iteration, (self.score_normalization, self.normalization)),
-            (ranking.scores, queries.labels, prepared.gain, prepared.inverse, discounts(queries), prepared.begin),
-            (queries.offsets, task.first, task.last, ranking.orders[None]),
-            (
-                scratch.array("sums32", 2, len(into[1]), np.float32),
-                scratch.array("states", 2, len(into[1])),
-                scratch.array("by label", 2, len(into[1]), np.int32),
-            ),
-            *(into, forces, bias),
+        gain, inverse, begin, _ = self.prepared(queries)
+        rows = queries.labels, gain, inverse, discounts(queries), begin
+        how = self.pairs, round.iteration, (self.score_normalization, self.normalization)
+        bias = (EMPTY,) * 4 if round.bias is None else tuple(round.bias[:4])
+        kind = kernels.rank_pairs(
+            self.objective == "ndcg", self.objective == "map", self.pair_method == "mean", self.unbiased
         )
-
-
-class UnbiasedRankPairs(RankPairs):
-    """The same with XGBoost's ``lambdarank_unbiased``: t+ and t- of a training, by the place of a row in its query."""
-
-    unbiased = True
-    summable = False  # what it learns, it learns from all queries
-    state: State | None  # of a round's plan
-
-    def __init__(self, *own: Any, bias_norm: float) -> None:
-        super().__init__(*own)
-        self._set(bias_norm=not_negative(bias_norm, "bias_norm"), counted=True, state=None)
+        values = *how, rows, forces, bias, round.coefficient, round.level
+        return Leaf(kind, (), values)
 
     def check_share(self) -> None:
+        if not self.unbiased:
+            return
         raise LambdaplugError(
             f"{self!r}: on a cluster each worker would learn position biases of its own rows, as XGBoost's do. Train on one "
             "machine, or take lp.Unbiased."
         )
 
-    def resolved(self, moment: Moment) -> "UnbiasedRankPairs":
-        if self.state is not None:
+    def resolved(self, moment: Moment) -> "RankPairs":
+        if self.state is not None or not self.unbiased:
             return self
-        memory = {} if moment.memory is None else moment.memory
-        if self not in memory:
-            memory[self] = State("pairwise", None)
-            keep_state(self, memory[self])
-        return self._with(state=memory[self])
+        known: State | None = moment.recall(self)
+        state = State("pairwise", None) if known is None else known.copy()
+        moment.keep(self, state)
+        if moment.memory is not None and not moment.look:
+            keep_state(self, state)
+        return planned(self, state=state)
 
     def differentiate(
         self, queries: Queries, *ranked: Any, memory: Memory | None = None, **options: Any
     ) -> tuple[Any, Any]:
-        """As every objective's; then t+ and t- follow from the costs of its pairs."""
+        """As every objective's; then t+ and t-, if it has them, follow from the costs of its pairs."""
+        if not self.unbiased:
+            return super().differentiate(queries, *ranked, memory=memory, **options)
         plan = self.resolved(Moment(0, memory))
         state = plan.state
         assert state is not None
@@ -354,7 +427,7 @@ class UnbiasedRankPairs(RankPairs):
             state.columns = [np.ones(known), np.ones(known)]
         costs = np.zeros((2, len(queries.labels)))
         options["bias"] = PairBias(state.columns[0], state.columns[1], costs[0], costs[1], EMPTY)
-        out = super(UnbiasedRankPairs, plan).differentiate(queries, *ranked, **options)
+        out = super(RankPairs, plan).differentiate(queries, *ranked, **options)
         place = row_order(queries.offsets)
         for k, cost in enumerate(costs):
             total = np.bincount(place, weights=cost, minlength=known)[:known].tolist()  # query after query, as the host

@@ -13,20 +13,21 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from ..checking import not_negative
+from ..checking import integer, not_negative, positive
 from ..costs import Cost
 from ..custom import Custom
-from ..documenting import documented
 from ..errors import LambdaplugError, LambdaplugWarning
-from ..kernels import CHOICES, Documents, PairDelta, Pull, choose_kernel, place_kernel, raised_kernel
+from ..kernels import CHOICES, Leaf, PairDelta, Pull, leaves, place_kernel
 from ..measures import Measure, Prepared, registered
 from ..measures.base import begin_rows
 from ..measures.discounted import spaced_delta, spaced_rows
-from ..queries import Queries
+from ..queries import Array, Queries
 from ..rows import ideal_order
-from .base import EMPTY, Ranking, Scratch
-from .pairs import ByDelta, Group, Work
+from ..values import Value, keep
+from .base import Round
+from .pairs import NO_COUNTS, Choice, pair_leaf
 from .smoothing import label_hash
 
 if TYPE_CHECKING:
@@ -48,11 +49,13 @@ POINT = 0.01  # of a measure whose best value is 1
 BRUTE_FORCE_WORK = 200**3  # label reads for one query's swaps, above which a warning is in place
 
 
-@documented
-@dataclass(frozen=True)
-class Construction(abc.ABC):
+@dataclass(frozen=True, repr=False)
+class Construction(Value, abc.ABC):
     """Base of the constructions: how changes of a measure become forces. Subclasses register themselves under ``name``.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> isinstance(lp.constructions.Loss2(), lp.constructions.Construction)
     True
     """
@@ -60,22 +63,19 @@ class Construction(abc.ABC):
     name: ClassVar[str] = ""
     pairwise: ClassVar[bool] = True  # forces come in opposite pairs
     costed: ClassVar[bool] = True  # the objective's cost and sigma enter
-    divisible: ClassVar[bool] = True  # a part of a query's pairs can be added up on its own
     registry: ClassVar[dict[str, type["Construction"]]] = {}
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        documented(cls)
         if cls.name:
             Construction.registry[cls.name] = cls
+
+    def written(self) -> str:
+        return repr(self.name if self == type(self)() else self)
 
     def cutoff(self, measure: Measure) -> int | None:
         """The rank below which nothing acts, for the balance of work."""
         return measure.cutoff
-
-    def ranks(self, measure: Measure) -> int | None:  # noqa: ARG002
-        """How many of the top ranks it must know; None = all."""
-        return None
 
     @property
     def reach(self) -> int | None:
@@ -91,7 +91,7 @@ class Construction(abc.ABC):
         """The pair's cost as the kernel wants it: its fast and its exact formula, and their parameter."""
         return cost.fast, cost.exact, cost.shift
 
-    def check(self, measure: Measure) -> None:  # noqa: B027
+    def check(self, measure: Measure) -> None:
         """Refuse a measure for which it means nothing."""
 
     # What the pair engine asks.
@@ -106,11 +106,11 @@ class Construction(abc.ABC):
         """Whether |dM| has a summand by the distance of two ranks: see ``swap_rows``."""
         return False
 
-    def raises(self, measure: Measure) -> bool:  # noqa: ARG002
+    def raises(self, measure: Measure) -> bool:
         """Whether pairs below the measure's cut-off are weighed as if one of the two stood at it."""
         return False
 
-    def seen(self, objective: "LambdaRank", queries: Queries, prepared: Prepared) -> Prepared:  # noqa: ARG002
+    def seen(self, objective: "LambdaRank", queries: Queries, prepared: Prepared) -> Prepared:
         """What ``swap_rows`` are made of."""
         return prepared
 
@@ -118,31 +118,36 @@ class Construction(abc.ABC):
         """The function that fills the swap rows."""
         return measure.swap_rows()
 
-    def pair_delta(self, measure: Measure) -> PairDelta:
+    def pair_delta(self, measure: Measure, prepared: Prepared) -> PairDelta:
         """The same as a function of two ranks."""
-        return measure.pair_delta()
+        return measure.pair_delta(prepared=prepared)
 
-    def choice(self, objective: "LambdaRank", ranking: Ranking) -> "Choice | None":  # noqa: ARG002
-        """Which documents' pairs count; None: all do."""
+    def choice(self, objective: "LambdaRank", queries: Queries) -> Choice | None:
+        """Which documents' pairs count, for one round; None: all do."""
         return None
 
     @abc.abstractmethod
-    def accumulate(self, objective: "LambdaRank", ranking: Ranking, work: Work) -> None:
-        """As an objective's."""
+    def leaf(
+        self, objective: "LambdaRank", round: Round, tier: Array, counts: npt.NDArray[np.int64] = NO_COUNTS
+    ) -> Leaf:
+        """As a part of a round; see ``pair_leaf``."""
+
+    def refuse(self, objective: "LambdaRank", query: int, what: str = "exchanging two documents") -> None:
+        raise LambdaplugError(
+            f"{objective!r}: in query {query}, {what} changes the measure by something not finite, or too large for "
+            "float32. Its functions must return finite numbers for every order of the labels."
+        )
 
 
-def _positive(construction: Construction, name: str) -> None:
-    value = getattr(construction, name)
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
-        raise LambdaplugError(f"{type(construction).__name__}: {name} must be a positive number, got {value!r}.")
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RankNetWeightPairs(Construction):
     """force = sigma |dM(i, j)| rho for every pair of different grade, rho = 1/(1 + exp(sigma (s_i - s_j))). The default.
 
     Equations of the paper's section 4; with another cost, its force in place of rho.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.RankNetWeightPairs())
     LambdaRank('ndcg@10')
     """
@@ -153,20 +158,16 @@ class RankNetWeightPairs(Construction):
     def by_rows(self) -> bool:
         return type(self) is RankNetWeightPairs
 
-    def ranks(self, measure: Measure) -> int | None:
-        return measure.cutoff if self.reach is None else None
-
-    def accumulate(self, objective: "LambdaRank", ranking: Ranking, work: Work) -> None:
-        task, scratch, into, tier, counts = work
-        measure, counted = objective.measure, counts.size > 0
+    def leaf(
+        self, objective: "LambdaRank", round: Round, tier: Array, counts: npt.NDArray[np.int64] = NO_COUNTS
+    ) -> Leaf:
+        measure = objective.kind
         if isinstance(measure, Custom) and measure.brute_force:
-            _warn_of_work(ranking.queries, measure, objective.reach)
-        engine = ranking.engine(objective, tier, lambda: ByDelta(objective, ranking, tier, counted))
-        query = engine(task, scratch, into, counts)
-        _check(objective, query, "exchanging two documents")
+            _warn_of_work(round.queries, measure, objective.reach)
+        return pair_leaf(objective, round, tier, counts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SpringSmooth(RankNetWeightPairs):
     """The default with max(|dM|, ``floor`` points out of 100) in place of |dM|, our reading of "lower-bounded by 1".
 
@@ -177,6 +178,9 @@ class SpringSmooth(RankNetWeightPairs):
     floor : float
         The least |dM|, in points out of 100.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.SpringSmooth(0.5))
     LambdaRank('ndcg@10', construction=SpringSmooth(floor=0.5))
     """
@@ -186,17 +190,17 @@ class SpringSmooth(RankNetWeightPairs):
     name: ClassVar[str] = "spring_smooth"
 
     def __post_init__(self) -> None:
-        _positive(self, "floor")
+        keep(self, floor=positive(self.floor, "SpringSmooth: floor"))
 
     @property
     def least(self) -> float:
         return POINT * self.floor
 
-    def cutoff(self, measure: Measure) -> int | None:  # noqa: ARG002
+    def cutoff(self, measure: Measure) -> int | None:
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LocalCost(RankNetWeightPairs):
     """The default's force, between documents at most ``window`` ranks apart only (our reading; neighbours by default).
 
@@ -205,6 +209,9 @@ class LocalCost(RankNetWeightPairs):
     window : int
         At most so many ranks apart.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.LocalCost(2))
     LambdaRank('ndcg@10', construction=LocalCost(window=2))
     """
@@ -214,12 +221,11 @@ class LocalCost(RankNetWeightPairs):
     name: ClassVar[str] = "local_cost"
 
     def __post_init__(self) -> None:
-        if isinstance(self.window, bool) or not isinstance(self.window, (int, np.integer)) or self.window < 1:
-            raise LambdaplugError(f"LocalCost: window must be an integer >= 1, got {self.window!r}.")
+        keep(self, window=integer(self.window, "LocalCost: window"))
 
     @property
     def reach(self) -> int:
-        return int(self.window)
+        return self.window
 
     def cutoff(self, measure: Measure) -> int | None:
         return self.reach if measure.cutoff is None else min(self.reach, measure.cutoff)
@@ -230,7 +236,7 @@ def _slope(margin: float, shift: float) -> tuple[float, float]:
     return slope, slope * slope
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LocalGradient(RankNetWeightPairs):
     """force = |dM(r, r+1)| / (|s_r - s_(r+1)| + ``margin``) between neighbours in the ranking of different grade.
 
@@ -243,6 +249,9 @@ class LocalGradient(RankNetWeightPairs):
     margin : float
         In units of the scores, > 0; the paper gives no value.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.LocalGradient(0.5))
     LambdaRank('ndcg@10', construction=LocalGradient(margin=0.5))
     """
@@ -254,16 +263,16 @@ class LocalGradient(RankNetWeightPairs):
     reach = 1
 
     def __post_init__(self) -> None:
-        _positive(self, "margin")
+        keep(self, margin=positive(self.margin, "LocalGradient: margin"))
 
     def formulas(self, cost: Cost) -> tuple[Callable[..., Any], Callable[..., Any], float]:
         return cost.fast, _slope, float(self.margin)  # neighbours are few: the fast one is never called
 
-    def cutoff(self, measure: Measure) -> int | None:  # noqa: ARG002
+    def cutoff(self, measure: Measure) -> int | None:
         return 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DiscreteBounded(Construction):
     """force on a document = min(``bound`` points out of 100, |M with it moved to its ideal position - M|), towards there.
 
@@ -281,8 +290,11 @@ class DiscreteBounded(Construction):
     bound : float
         The largest force, in points out of 100.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.DiscreteBounded(2.0))
-    LambdaRank('ndcg@10', construction=DiscreteBounded(bound=2.0))
+    LambdaRank('ndcg@10', construction=DiscreteBounded(bound=2))
     """
 
     bound: float = 1.0
@@ -292,28 +304,25 @@ class DiscreteBounded(Construction):
     costed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _positive(self, "bound")
+        keep(self, bound=positive(self.bound, "DiscreteBounded: bound"))
 
-    def cutoff(self, measure: Measure) -> int | None:  # noqa: ARG002
+    def cutoff(self, measure: Measure) -> int | None:
         return None
 
-    def accumulate(self, objective: "LambdaRank", ranking: Ranking, work: Work) -> None:
-        task, scratch, into, tier, counts = work
+    def leaf(
+        self, objective: "LambdaRank", round: Round, tier: Array, counts: npt.NDArray[np.int64] = NO_COUNTS
+    ) -> Leaf:
         if counts.size:
             raise LambdaplugError(f"{objective!r} acts on single documents: it has no pairs to count.")
-        queries, measure = ranking.queries, objective.measure
-        prepared = objective.prepared(queries)
-        weight = queries.row_weights
-        documents = tuple(Documents(ranking.scores, ranking.placed, prepared.grade, weight, tier, EMPTY))
-        lists = queries.offsets, task.first, task.last, ranking.orders[None]
-        coefficient, gradient, hessian = into
-        pull = tuple(Pull(1.0, 1.0, 0.0, 0.0, objective.log, coefficient))
-        room = scratch.array("moved", 3, queries.longest)
-        kernel = place_kernel(measure.value)
-        query = measure.run(
-            kernel, tuple(prepared), documents, POINT * self.bound, pull, lists, room, (gradient, hessian)
-        )
-        _check(objective, query, "moving a document")
+        prepared, measure = objective.prepared(round.queries), objective.kind
+        columns = round.queries.weights(objective.weight), tier
+        pull = tuple(Pull(1.0, 1.0, 0.0, 0.0, objective.log, round.coefficient))
+
+        def refuse(query: int) -> None:
+            self.refuse(objective, query, "moving a document")
+
+        values = prepared.given, columns, POINT * self.bound, pull, round.level
+        return Leaf(leaves.places, (place_kernel(measure.value, measure.tabled),), values, refuse, measure)
 
 
 def _names(possible: Callable[[type[Measure]], bool], cut: str = "") -> str:
@@ -321,7 +330,7 @@ def _names(possible: Callable[[type[Measure]], bool], cut: str = "") -> str:
     return ", ".join(sorted(f"{name}{cut}" for name, kind in registered().items() if possible(kind)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Loss2(RankNetWeightPairs):
     """NDCG-Loss2++: the default's force with another weight of the pair in place of |dM(i, j)|,
 
@@ -337,11 +346,16 @@ class Loss2(RankNetWeightPairs):
     mu : float
         The weight of the second summand, >= 0; 10 in the paper.
 
-    References: X. Wang, C. Li, N. Golbandi, M. Bendersky, M. Najork (2018), "The LambdaLoss framework for ranking
+    References
+    ----------
+    X. Wang, C. Li, N. Golbandi, M. Bendersky, M. Najork (2018), "The LambdaLoss framework for ranking
     metric optimization", CIKM.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg", construction=lp.constructions.Loss2(mu=5))
-    LambdaRank('ndcg', construction=Loss2(mu=5.0))
+    LambdaRank('ndcg', construction=Loss2(mu=5))
     """
 
     mu: float = 10.0
@@ -350,13 +364,13 @@ class Loss2(RankNetWeightPairs):
     by_rows = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", not_negative(self.mu, "Loss2: mu"))
+        keep(self, mu=not_negative(self.mu, "Loss2: mu"))
 
     def check(self, measure: Measure) -> None:
         if not measure.falling:
             raise LambdaplugError(
                 f"Loss2 needs a measure that is a sum of gain x discount, with a discount that falls: "
-                f"{_names(lambda kind: kind.falling)}; got {measure!r}."
+                f"{_names(lambda kind: kind.falling)}; got {measure}."
             )
 
     @property
@@ -366,42 +380,19 @@ class Loss2(RankNetWeightPairs):
     def seen(self, objective: "LambdaRank", queries: Queries, prepared: Prepared) -> Prepared:
         def make() -> Prepared:
             table = np.zeros(len(prepared.discount))
-            full = objective.measure.discounts(len(table))
+            full = objective.kind.discounts(len(table))
             table[1:] = self.mu * np.abs(np.diff(full))
             return prepared._replace(discount=np.concatenate([prepared.discount, table]))
 
         if not self.spaced:
             return prepared
-        return queries.memo((self, objective.measure, objective.labels, objective.ignore_zero), make)
+        return queries.memo((self, objective.kind, objective.labels, objective.ignore_zero), make)
 
     def swap_rows(self, measure: Measure) -> Callable[..., int]:
         return spaced_rows if self.spaced else measure.swap_rows()
 
-    def pair_delta(self, measure: Measure) -> PairDelta:
-        return PairDelta(begin_rows, spaced_delta) if self.spaced else measure.pair_delta()
-
-
-class Choice:
-    """Chooses the documents of a task's queries; ``chosen``, one per row, says which. For one round."""
-
-    def __init__(self, construction: "Extended", objective: "LambdaRank", ranking: Ranking) -> None:
-        queries, measure = ranking.queries, objective.measure
-        grade = objective.prepared(queries).grade
-
-        key = ("ideal order", measure, objective.labels, objective.ignore_zero)
-        self._about = grade, queries.memo(key, lambda: ideal_order(grade, queries.offsets)[0])
-        self._rule = CHOICES[construction.documents], int(measure.cutoff or 0), objective.seed
-        self._scores, self._hash = ranking.scores, label_hash(objective.labels, queries)
-        self._longest, self._measure = queries.longest, measure
-        self._raise = raised_kernel(measure.value) if construction.raises(measure) else None
-        self.chosen = np.zeros(len(grade))
-
-    def __call__(self, seen: Group, lists: Group, tables: Group, scratch: Scratch) -> None:
-        rows, *_, marks = tables
-        room = scratch.array("choice", 3, self._longest)
-        if self._raise is not None:
-            self._measure.run(self._raise, seen, lists, rows, marks)
-        choose_kernel()(self._rule, self._about, self._scores, self._hash, lists, marks, room, self.chosen)
+    def pair_delta(self, measure: Measure, prepared: Prepared) -> PairDelta:
+        return PairDelta(begin_rows, spaced_delta) if self.spaced else super().pair_delta(measure, prepared)
 
 
 def _cuts(kind: type[Measure]) -> bool:
@@ -416,7 +407,7 @@ def _uncut(kind: type[Measure]) -> bool:
         return False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Extended(RankNetWeightPairs):
     """Lambda-eX: more pairs for a measure with a cut-off k. A pair needs a document in C, where LambdaRank wants one in the
     first k.
@@ -440,8 +431,13 @@ class Extended(RankNetWeightPairs):
     documents : 'static', 'random' or 'all'
         Which documents from below.
 
-    References: F. Marcuzzi, C. Lucchese, S. Orlando (2023), "LambdaRank gradients are incoherent", CIKM.
+    References
+    ----------
+    F. Marcuzzi, C. Lucchese, S. Orlando (2023), "LambdaRank gradients are incoherent", CIKM.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.LambdaRank("ndcg@10", construction=lp.constructions.Extended("all"))
     LambdaRank('ndcg@10', construction=Extended(documents='all'))
     """
@@ -449,7 +445,6 @@ class Extended(RankNetWeightPairs):
     documents: str = "static"
 
     name: ClassVar[str] = "extended"
-    divisible: ClassVar[bool] = False  # a choice is made of a whole query
     by_rows = True
 
     def __post_init__(self) -> None:
@@ -461,41 +456,34 @@ class Extended(RankNetWeightPairs):
         if measure.cutoff is None:
             raise LambdaplugError(
                 f"Extended adds pairs from below a measure's cut-off: expected one of {_names(_cuts, '@k')}, wta, or "
-                f"lp.custom with k=; {measure!r} has no cut-off."
+                f"lp.custom with k=; {measure} has no cut-off."
             )
 
-    def cutoff(self, measure: Measure) -> int | None:  # noqa: ARG002
-        return None
-
-    def ranks(self, measure: Measure) -> int | None:  # noqa: ARG002
+    def cutoff(self, measure: Measure) -> int | None:
         return None
 
     def raises(self, measure: Measure) -> bool:
         return not _uncut(type(measure))
 
-    def pair_delta(self, measure: Measure) -> PairDelta:
-        return measure.raised_delta() if self.raises(measure) else measure.pair_delta()
+    def pair_delta(self, measure: Measure, prepared: Prepared) -> PairDelta:
+        return measure.raised_delta() if self.raises(measure) else super().pair_delta(measure, prepared)
 
     def seen(self, objective: "LambdaRank", queries: Queries, prepared: Prepared) -> Prepared:
         def make() -> Prepared:
             longest = len(prepared.discount)
-            discount = np.ascontiguousarray(objective.measure.discounts(longest), dtype=np.float64)
+            discount = np.ascontiguousarray(objective.kind.discounts(longest), dtype=np.float64)
             return prepared._replace(discount=discount, k=longest)
 
-        if self.raises(objective.measure):
+        if self.raises(objective.kind):
             return prepared
-        return queries.memo(("uncut", objective.measure, objective.labels, objective.ignore_zero), make)
+        return queries.memo(("uncut", objective.kind, objective.labels, objective.ignore_zero), make)
 
-    def choice(self, objective: "LambdaRank", ranking: Ranking) -> Choice:
-        return Choice(self, objective, ranking)
-
-
-def _check(objective: "LambdaRank", query: int, what: str) -> None:
-    if query >= 0:
-        raise LambdaplugError(
-            f"{objective!r}: in query {query}, {what} changes the measure by something not finite, or too large for "
-            "float32. Its functions must return finite numbers for every order of the labels."
-        )
+    def choice(self, objective: "LambdaRank", queries: Queries) -> Choice:
+        grade = objective.prepared(queries).grade
+        key = ("ideal order", objective.kind, objective.labels, objective.ignore_zero)
+        about = grade, queries.memo(key, lambda: ideal_order(grade, queries.offsets)[0])
+        rule = CHOICES[self.documents], int(objective.kind.cutoff or 0), objective.seed
+        return Choice(rule, about, label_hash(objective.labels, queries), np.zeros(len(grade)))
 
 
 def _warn_of_work(queries: Queries, measure: Custom, reach: int | None) -> None:
@@ -506,7 +494,7 @@ def _warn_of_work(queries: Queries, measure: Custom, reach: int | None) -> None:
 
     def warn() -> None:
         warnings.warn(
-            f"{measure!r} has no delta: every pair of documents is swapped and measured again, n^3 for a query of n, and "
+            f"{measure} has no delta: every pair of documents is swapped and measured again, n^3 for a query of n, and "
             f"the longest has {longest}. Give it delta= (see lp.custom and lp.verify), or k= if only the top counts.",
             LambdaplugWarning,
             stacklevel=2,
@@ -531,7 +519,7 @@ def as_construction(construction: "str | Construction") -> Construction:
     Examples
     --------
     >>> as_construction("loss2")
-    Loss2(mu=10.0)
+    Loss2()
     """
     if isinstance(construction, Construction):
         return construction

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, replace
+
 import numpy as np
 import numpy.typing as npt
 
-from ..costs import Cost, as_cost
+from ..checking import integer, positive
+from ..columns import column_name
+from ..costs import Cost, RankNet, as_cost
 from ..errors import LambdaplugError
-from ..kernels import PADDING, Levels
-from ..measures import Measure, as_measure
-from ..queries import Array, Labels, Queries, Task, as_labels
+from ..kernels import PADDING, Leaf, Levels
+from ..measures import Measure, Prepared, as_measure
+from ..queries import Array, Queries
 from ..rows import differing, gain_levels
-from ..schedules import Guard, Moment, Number, constant, is_constant
-from ..values import called
-from .base import EMPTY, Into, MeasureObjective, Ranking, Scratch, as_step, require_order
-from .constructions import Construction, as_construction
-from .pairs import ByRows, Debiased, Gains, Work
-from .smoothing import check_noise, noisy_ranking
+from ..schedules import Moment, Number, is_constant
+from ..values import keep
+from .base import EMPTY, MeasureObjective, Round, check_step, label_column, normalization, planned, require_order
+from .constructions import Construction, RankNetWeightPairs, as_construction
+from .pairs import Gains
+from .smoothing import check_noise
 
 __all__ = ["LambdaRank"]
 
 
+@dataclass(frozen=True, repr=False)
 class LambdaRank(MeasureObjective):
     """Train for any measure M: lambda forces between the documents of each query.
 
@@ -35,7 +40,11 @@ class LambdaRank(MeasureObjective):
     ----------
     measure : str or Measure
         ``"ndcg@10"``, ``"map"``, ``lp.NDCG(k=10, gain="linear")``, ...
-    {label_source}
+    labels : str, optional
+        The name of a column (see :func:`attach`) with other labels, NaN for a row without one; default the data set's labels.
+    weight : str, optional
+        The name of a column with a weight per document: a pair's force is multiplied by both its weights. In LightGBM and XGBoost
+        alike, beside the data set's own weights.
     cost : str or Cost
         ``"ranknet"`` (above), ``lp.RankNet(distance=0.01)`` (each |dM| divided by 0.01 + |o|) or ``lp.Sigmoid(mu)``.
     sigma : float
@@ -60,101 +69,96 @@ class LambdaRank(MeasureObjective):
     samples : int
         How many noisy orders are drawn per round.
     noise_kind : str
-        ``"logistic"`` or ``"normal"``, of scale 1.
+        ``"logistic"``, ``"normal"`` or ``"gumbel"``, of scale 1.
     neighbours : int, optional
         Only pairs at most so many places apart in the noisy order; CatBoost's YetiRank has 1.
     seed : int
         Of the draws, which are a function of seed, the query's scores and labels, sample and document.
 
-    References: C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS. P. Donmez, K.
+    References
+    ----------
+    C. Burges, R. Ragno, Q. Le (2006), "Learning to rank with nonsmooth cost functions", NIPS. P. Donmez, K.
     Svore, C. Burges (2009), "On the local optimality of LambdaRank", SIGIR.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> objective = lp.LambdaRank("map")
     >>> gradient, hessian = objective.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient
     array([ 0.25, -0.25], dtype=float32)
     """
 
-    cost: Cost
-    sigma: float
-    construction: Construction
-    step: str
-    normalize: str
-    log: bool  # each query is scaled by log2(1 + S)/S
-    noise: Number
-    samples: int
-    noise_kind: str
-    neighbours: int | None
-    seed: int
+    measure: str | Measure
+    _: KW_ONLY
+    labels: str | None = None
+    weight: str | None = None
+    cost: str | Cost = RankNet()  # noqa: RUF009 -- it never changes
+    sigma: float = 1.0
+    construction: str | Construction = RankNetWeightPairs()  # noqa: RUF009
+    step: str | None = None
+    normalize: str | None = None
+    ignore_zero: bool = False
+    noise: Number = 0.0
+    samples: int = 1
+    noise_kind: str = "logistic"
+    neighbours: int | None = None
+    seed: int = 0
 
-    def __init__(
-        self,
-        measure: str | Measure,
-        *,
-        labels: npt.ArrayLike | None = None,
-        cost: str | Cost = "ranknet",
-        sigma: float = 1.0,
-        construction: str | Construction = "ranknet_weight_pairs",
-        step: str | None = None,
-        normalize: str | None = None,
-        ignore_zero: bool = False,
-        noise: Number = 0.0,
-        samples: int = 1,
-        noise_kind: str = "logistic",
-        neighbours: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        measure, cost, construction = as_measure(measure), as_cost(cost), as_construction(construction)
-        construction.check(measure)
-        if measure.tabled and construction.name not in ("ranknet_weight_pairs", "local_cost"):
+    scheduled = ("noise",)
+
+    def __post_init__(self) -> None:
+        measure, cost, rule = as_measure(self.measure), as_cost(self.cost), as_construction(self.construction)
+        rule.check(measure)
+        if measure.tabled and rule.name not in ("ranknet_weight_pairs", "local_cost"):
             raise LambdaplugError(
-                f"{construction!r} needs gains that order the documents, and {measure!r} has columns or a cut-off per query: "
+                f"{rule!r} needs gains that order the documents, and {measure} has columns or a cut-off per query: "
                 "expected construction='ranknet_weight_pairs' or 'local_cost'."
             )
-        if isinstance(sigma, bool) or not isinstance(sigma, (int, float, np.number)) or not 0 < sigma < np.inf:
-            raise LambdaplugError(f"sigma: expected a positive number, got {sigma!r}.")
-        if not construction.costed and (sigma != 1.0 or cost != as_cost("ranknet")):
-            raise LambdaplugError(f"{construction!r} has no pair cost: leave out cost= and sigma=.")
-        step, normalize = as_step(step, normalize, "newton" if cost.convex else "gradient", pairs=True)
-        if step == "newton" and not cost.convex:
+        if not rule.costed and (self.sigma != 1.0 or cost != RankNet()):
+            raise LambdaplugError(f"{rule!r} has no pair cost: leave out cost= and sigma=.")
+        check_step(self.step, self.normalize, pairs=True)
+        if self.step == "newton" and not cost.convex:
             raise LambdaplugError(f"{cost!r} has no second derivative to divide by: use step='gradient'.")
-        self._set(measure=measure, labels=as_labels(labels), cost=cost, sigma=float(sigma))
-        self._set(construction=construction, step=step, normalize=normalize, ignore_zero=bool(ignore_zero))
-        self._set(std=normalize == "std", unit=step == "gradient", log=normalize == "log")
-        noise = check_noise(noise, samples, noise_kind, neighbours, seed)
+        noise = check_noise(self.noise, self.noise_kind)
         smoothed = not is_constant(noise) or noise != 0.0
-        if smoothed and not construction.costed:
-            raise LambdaplugError(f"{construction!r} has no pair cost, so noise= cannot smooth it: leave it out.")
-        if neighbours is not None and not smoothed:
+        if smoothed and not rule.costed:
+            raise LambdaplugError(f"{rule!r} has no pair cost, so noise= cannot smooth it: leave it out.")
+        if self.neighbours is not None and not smoothed:
             raise LambdaplugError(
                 "neighbours: expected noise= beside it, as they are neighbours in the noisy order. In the present order "
                 "they are construction=lp.constructions.LocalCost(window=...)."
             )
-        self._set(noise=noise, samples=int(samples), noise_kind=noise_kind, seed=int(seed))
-        self._set(neighbours=None if neighbours is None else int(neighbours))
-
-    def __repr__(self) -> str:
-        usual_form = self.construction == type(self.construction)()
-        return called(
-            "LambdaRank",
-            repr(str(self.measure)),
-            labels=(self.labels, None),
-            cost=(self.cost, as_cost("ranknet")),
-            sigma=(self.sigma, 1.0),
-            construction=(self.construction.name if usual_form else self.construction, "ranknet_weight_pairs"),
-            step=(self.step, "newton" if self.cost.convex else "gradient"),
-            normalize=(self.normalize, "std" if self.step == "gradient" else "none"),
-            ignore_zero=(self.ignore_zero, False),
-            noise=(self.noise, 0.0),
-            samples=(self.samples, 1),
-            noise_kind=(self.noise_kind, "logistic"),
-            neighbours=(self.neighbours, None),
-            seed=(self.seed, 0),
-        )
+        keep(self, measure=measure, labels=label_column(self.labels), cost=cost, construction=rule, noise=noise)
+        keep(self, sigma=positive(self.sigma, "sigma"), ignore_zero=bool(self.ignore_zero))
+        keep(self, samples=integer(self.samples, "samples"), seed=integer(self.seed, "seed", 0, 2**63 - 1))
+        if self.weight is not None:
+            keep(self, weight=column_name(self.weight, "weight"))
+        if self.neighbours is not None:
+            keep(self, neighbours=integer(self.neighbours, "neighbours", purpose=", or None for all pairs"))
 
     @property
-    def schedules(self) -> tuple[Number | Guard, ...]:
-        return (self.noise,)
+    def pair_cost(self) -> Cost:
+        """The cost."""
+        return as_cost(self.cost)
+
+    @property
+    def rule(self) -> Construction:
+        """The construction."""
+        return as_construction(self.construction)
+
+    @property
+    def unit(self) -> bool:
+        return not self.pair_cost.convex if self.step is None else self.step == "gradient"
+
+    @property
+    def std(self) -> bool:
+        return normalization(self.normalize, self.unit) == "std"
+
+    @property
+    def log(self) -> bool:
+        """Whether each query is scaled by log2(1 + S)/S."""
+        return self.normalize == "log"
 
     def resolved(self, moment: Moment) -> LambdaRank:
         if is_constant(self.noise):
@@ -162,51 +166,43 @@ class LambdaRank(MeasureObjective):
         noise = moment.number(self.noise)
         if noise < 0.0:
             raise LambdaplugError(f"{self!r}: noise is {noise:g} at iteration {moment.iteration}; it must be >= 0.")
-        return self._with(noise=noise)
+        return planned(self, noise=noise)
 
     @property
     def reach(self) -> int | None:
         """How many ranks apart the documents of a pair may be; None: all are."""
-        reaches = [reach for reach in (self.construction.reach, self.neighbours) if reach is not None]
+        reaches = [reach for reach in (self.rule.reach, self.neighbours) if reach is not None]
         return min(reaches, default=None)
 
-    @property
-    def ranks(self) -> int | None:
-        """How many of the top ranks it must know; None = all."""
-        return self.construction.ranks(self.measure) if self.neighbours is None else None
-
     def unscaled(self) -> LambdaRank:
-        """Its forces as they are, with no factor for a query as a whole."""
-        return self._with(std=False, unit=False, log=False)
+        """Its forces as they are, with no factor for a query as a whole; hessians of 1."""
+        return replace(self, step="gradient", normalize="none")
+
+    def prepared(self, queries: Queries) -> Prepared:
+        prepared = super().prepared(queries)
+        if not self.ignore_zero:
+            return prepared
+
+        def ignore() -> Prepared:
+            zero = queries.labels_of(self.labels) == 0.0
+            return prepared._replace(grade=np.where(zero, np.nan, prepared.grade))
+
+        return queries.memo((self.kind, self.labels, True), ignore)
 
     @property
     def cutoff(self) -> int | None:
-        return self.construction.cutoff(self.measure)
+        return self.rule.cutoff(self.kind)
 
-    @property
-    def cutoffs(self) -> frozenset[int | None]:
-        return frozenset([self.ranks])
-
-    @property
-    def staged(self) -> bool:
-        """Whether the fast pair kernel knows this measure and this construction."""
-        by_rows = self.measure.by_rows and self.construction.by_rows and not self.construction.raises(self.measure)
-        return by_rows and self.neighbours is None
-
-    @property
-    def divisible(self) -> bool:
-        return self.staged and self.construction.divisible and not self.log  # its factor needs all of a query's forces
-
-    def check_order(self, queries: Queries, above: tuple[Labels | None, ...] = ()) -> None:
-        """``above``: the label sources in which the documents of a pair must be equal."""
+    def check_order(self, queries: Queries, above: tuple[str | None, ...] = ()) -> None:
+        """``above``: the columns of labels in which the documents of a pair must be equal."""
 
         def acting() -> npt.NDArray[np.bool_]:
             _, grade, norm, discount, _ = self.prepared(queries)
-            shortest = 2 if self.construction.least > 0.0 else self.measure.shortest(discount)
+            shortest = 2 if self.rule.least > 0.0 else self.kind.shortest(discount)
             defined: npt.NDArray[np.bool_] = (norm != 0.0) & (queries.sizes >= shortest)
             return differing(grade, queries.offsets, queries.tiers(above) if above else None) & defined
 
-        key = (self.measure, self.labels, self.ignore_zero, self.construction.least > 0.0, above)
+        key = (self.kind, self.labels, self.ignore_zero, self.rule.least > 0.0, above)
         among = " that are equal in the tiers above" if above else ""
         require_order(self, queries, key, self.labels, acting, among)
 
@@ -215,8 +211,8 @@ class LambdaRank(MeasureObjective):
 
         def sort() -> Gains:
             gain, grade, _, discount, _ = self.prepared(queries)
-            fine, whole = self.measure.fine(discount), self.measure.cutoff is None
-            if not self.measure.gained or self.measure.tabled or not len(gain) or np.isnan(gain).any():
+            fine, whole = self.kind.fine(discount), self.kind.cutoff is None
+            if not self.kind.gained or self.kind.tabled or not len(gain) or np.isnan(gain).any():
                 return Gains(False, fine)
             if grade is gain and not whole:
                 return Gains(True, fine)
@@ -227,29 +223,8 @@ class LambdaRank(MeasureObjective):
                 else Gains(plain, fine)
             )
 
-        return queries.memo(("gains", self.measure, self.labels, self.ignore_zero), sort)
+        return queries.memo(("gains", self.kind, self.labels, self.ignore_zero), sort)
 
-    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, tier: Array = EMPTY) -> None:
+    def at(self, round: Round, tier: Array = EMPTY) -> list[Leaf]:
         """With ``tier``, one per row: of the pairs whose two rows have the same."""
-        if constant(self.noise) == 0.0:
-            self._add(ranking, task, scratch, into, tier)
-            return
-        coefficient, gradient, hessian = into
-        for sample in range(self.samples):
-            noisy = noisy_ranking(self, ranking, task, scratch, sample)
-            self._add(noisy, task, scratch, (coefficient / self.samples, gradient, hessian), tier)
-
-    def _add(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into, tier: Array) -> None:
-        """With the deltas of the ranking's order."""
-        if ranking.bias is not None:
-            query = ranking.engine(self, tier, lambda: Debiased(self, ranking, tier))(task, scratch, into)
-            if query >= 0:
-                raise LambdaplugError(
-                    f"{self!r}: a force in query {query} is not finite. Lower clip=, sigma or the gains, or scale the scores down."
-                )
-            return
-        if not self.staged:
-            self.construction.accumulate(self, ranking, Work(task, scratch, into, tier))
-            return
-        engine = ranking.engine(self, tier, lambda: ByRows(self, ranking, tier))
-        engine(task, scratch, into)
+        return [self.rule.leaf(self, round, tier)]

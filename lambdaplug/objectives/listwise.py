@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..checking import integer, positive
 from ..errors import LambdaplugError
-from ..kernels import calibrated_kernel, list_mle_kernel, query_rmse_kernel, softmax_kernel
-from ..queries import Array, Labels, Queries, Task, as_labels
+from ..kernels import Leaf
+from ..kernels import listwise as kernels
+from ..queries import Array, Queries
 from ..rows import differing, ideal_order
-from ..schedules import Guard, Moment, Number, check_of_iteration, constant, is_constant
-from ..values import called
-from .base import Into, Objective, Ranking, Scratch, require_order
+from ..schedules import Moment, Number, check_of_iteration, constant, is_constant
+from ..values import keep
+from .base import Objective, Round, label_column, planned, require_order
 
 __all__ = ["Calibrated", "ListMLE", "QueryRMSE", "QuerySoftmax"]
+
+NO_ORDER = np.empty(0, np.int32)
 
 
 class ListObjective(Objective):
     """A loss of the labels and scores of each query, which needs no ranking. NaN in ``labels=``: no part of its list."""
 
-    labels: Labels | None
+    labels: str | None
     cutoff = 1  # the work is that of reading the rows
-    cutoffs: frozenset[int | None] = frozenset()
-    divisible = False
+    ranked = False
+    leaf: ClassVar[Any]  # the kind
 
-    def _options(self) -> dict[str, tuple[Any, Any]]:
-        """What is said beside the labels, as ``called`` wants it."""
-        return {}
-
-    def __repr__(self) -> str:
-        return called(type(self).__name__, **self._options(), labels=(self.labels, None))
-
-    @property
-    def sources(self) -> tuple[Labels, ...]:
-        return () if self.labels is None else (self.labels,)
+    def __post_init__(self) -> None:
+        keep(self, labels=label_column(self.labels))
 
     def targets(self, queries: Queries) -> Array:
         """What the labels of these rows stand for; made once per data set."""
@@ -48,43 +44,51 @@ class ListObjective(Objective):
 
         require_order(self, queries, (type(self), self.labels), self.labels, acting)
 
-    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
-        queries = ranking.queries
-        ranking.require_finite(task)
-        weight = queries.row_weights
-        lists = queries.offsets, task.first, task.last
-        self.add(queries, (ranking.scores, self.targets(queries), weight), lists, scratch, into)
+    def at(self, round: Round) -> list[Leaf]:
+        queries, (number, order) = round.queries, self.told(round.queries)
+        values = self.targets(queries), queries.row_weights, number, order, round.coefficient, round.level
+        return [Leaf(self.leaf, (), values)]
 
-    def add(self, queries: Queries, rows: Any, lists: Any, scratch: Scratch, into: Into) -> None:
-        """``accumulate`` with the scores, targets and weights of the rows, and which queries."""
-        raise NotImplementedError
+    def told(self, queries: Queries) -> tuple[float, npt.NDArray[np.int32]]:
+        """A number and an order of the documents, where the loss has one."""
+        return 0.0, NO_ORDER
 
 
+@dataclass(frozen=True, repr=False)
 class QueryRMSE(ListObjective):
     """Squared errors within each query, whatever the level of its scores: CatBoost's QueryRMSE.
 
         loss = 1/2 sum_i w_i (s_i - y_i - m)^2,  m = the mean over the query of s - y, weighted by w;
         gradient_i = w_i (s_i - y_i - m),  hessian_i = w_i (the second derivative, w_i (1 - w_i/sum w), from above).
 
-    {label_source_of_lists}
+    Parameters
+    ----------
+    labels : str, optional
+        The name of a column (see :func:`attach`) with other labels; default the data set's labels. Rows with NaN are no part
+        of their list.
 
     Notes
     -----
     Document weights are w: a weight of 2 is the document twice.
 
-    References: D. Cossock, T. Zhang (2006), "Subset ranking using regression", COLT: why regression ranks.
+    References
+    ----------
+    D. Cossock, T. Zhang (2006), "Subset ranking using regression", COLT: why regression ranks.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.QueryRMSE().gradients(labels=[0, 1], scores=[5.0, 5.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
-    def __init__(self, *, labels: npt.ArrayLike | None = None) -> None:
-        self._set(labels=as_labels(labels))
+    _: KW_ONLY
+    labels: str | None = None
 
-    def add(self, queries: Queries, rows: Any, lists: Any, scratch: Scratch, into: Into) -> None:  # noqa: ARG002
-        query_rmse_kernel()(*rows, lists, into)
+    leaf = kernels.query_rmse
 
 
+@dataclass(frozen=True, repr=False)
 class QuerySoftmax(ListObjective):
     """ListNet with top-one probabilities: the cross entropy of a target distribution and softmax(scores).
 
@@ -96,36 +100,41 @@ class QuerySoftmax(ListObjective):
     target : 'softmax' or 'share'
         'softmax': t as above. 'share': t_i = y_i/sum_j y_j, for labels >= 0, as CatBoost's QuerySoftMax has it; a query
         with no positive label then teaches nothing.
-    {label_source_of_lists}
+    labels : str, optional
+        The name of a column (see :func:`attach`) with other labels; default the data set's labels. Rows with NaN are no part
+        of their list.
 
     Notes
     -----
     Document weights are w: they multiply a document's own term.
 
-    References: Z. Cao, T. Qin, T.-Y. Liu, M.-F. Tsai, H. Li (2007), "Learning to rank: from pairwise approach to
+    References
+    ----------
+    Z. Cao, T. Qin, T.-Y. Liu, M.-F. Tsai, H. Li (2007), "Learning to rank: from pairwise approach to
     listwise approach", ICML.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.QuerySoftmax(target="share").gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
-    target_kind: str
+    target: str = "softmax"
+    _: KW_ONLY
+    labels: str | None = None
 
-    def __init__(self, target: str = "softmax", *, labels: npt.ArrayLike | None = None) -> None:
-        if target not in ("softmax", "share"):
-            raise LambdaplugError(f"target: expected 'softmax' or 'share', got {target!r}.")
-        self._set(target_kind=target, labels=as_labels(labels))
-
-    def __repr__(self) -> str:
-        target = ["'share'"] if self.target_kind == "share" else []
-        return called("QuerySoftmax", *target, labels=(self.labels, None))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.target not in ("softmax", "share"):
+            raise LambdaplugError(f"target: expected 'softmax' or 'share', got {self.target!r}.")
 
     def targets(self, queries: Queries) -> Array:
         def make() -> Array:
             values = queries.labels_of(self.labels)
             query = np.repeat(np.arange(len(queries)), queries.sizes)
             labelled = ~np.isnan(values)
-            if self.target_kind == "share":
+            if self.target == "share":
                 if np.any(values < 0.0):
                     raise LambdaplugError(
                         f"{self!r}: shares need labels >= 0, got {np.nanmin(values):g}. Shift them, or use 'softmax'."
@@ -137,12 +146,12 @@ class QuerySoftmax(ListObjective):
             total = np.bincount(query[labelled], values[labelled], len(queries))
             return np.asarray(values / np.where(total > 0.0, total, 1.0)[query])
 
-        return queries.memo(("list targets", self.target_kind, self.labels), make)
+        return queries.memo(("list targets", self.target, self.labels), make)
 
-    def add(self, queries: Queries, rows: Any, lists: Any, scratch: Scratch, into: Into) -> None:
-        softmax_kernel()(*rows, lists, scratch.array("list", 1, queries.longest)[0], into)
+    leaf = kernels.softmax
 
 
+@dataclass(frozen=True, repr=False)
 class ListMLE(ListObjective):
     """The likelihood of the labels' order under the Plackett-Luce model of the scores.
 
@@ -157,38 +166,45 @@ class ListMLE(ListObjective):
     ----------
     k : int, optional
         Only the first k places of the right order; default all.
-    {label_source_of_lists}
+    labels : str, optional
+        The name of a column (see :func:`attach`) with other labels; default the data set's labels. Rows with NaN are no part
+        of their list.
 
     Notes
     -----
     Document weights are w: they multiply a document's own term.
 
-    References: F. Xia, T.-Y. Liu, J. Wang, W. Zhang, H. Li (2008), "Listwise approach to learning to rank: theory and
+    References
+    ----------
+    F. Xia, T.-Y. Liu, J. Wang, W. Zhang, H. Li (2008), "Listwise approach to learning to rank: theory and
     algorithm", ICML.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> lp.ListMLE().gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
-    k: int | None
+    k: int | None = None
+    _: KW_ONLY
+    labels: str | None = None
 
-    def __init__(self, k: int | None = None, *, labels: npt.ArrayLike | None = None) -> None:
-        if k is not None:
-            k = integer(k, "k", 1, 2**31 - 1, purpose=", or None for the whole list")
-        self._set(k=k, labels=as_labels(labels))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k is not None:
+            keep(self, k=integer(self.k, "k", 1, 2**31 - 1, purpose=", or None for the whole list"))
 
-    def _options(self) -> dict[str, tuple[Any, Any]]:
-        return {"k": (self.k, None)}
+    leaf = kernels.list_mle
 
-    def add(self, queries: Queries, rows: Any, lists: Any, scratch: Scratch, into: Into) -> None:
+    def told(self, queries: Queries) -> tuple[float, npt.NDArray[np.int32]]:
         def sort() -> npt.NDArray[np.int32]:
             return ideal_order(queries.labels_of(self.labels), queries.offsets)[0]
 
-        order = queries.memo(("label order", self.labels), sort)
-        k = queries.longest if self.k is None else self.k
-        list_mle_kernel()(*rows, k, (*lists, order), scratch.array("list", 1, queries.longest)[0], into)
+        return float(queries.longest if self.k is None else self.k), queries.memo(("label order", self.labels), sort)
 
 
+@dataclass(frozen=True, repr=False)
 class Calibrated(ListObjective):
     """Regression-compatible ranking: scores that rank, and whose sigmoid is the expected label.
 
@@ -208,37 +224,39 @@ class Calibrated(ListObjective):
     max_label : float, optional
         Labels are divided by it: with ``max_label=4`` the grades 0 to 4 mean 0, 0.25, ..., 1. Default 1: labels must lie
         in [0, 1].
-    labels : array-like, optional
-        Another label source, one value per row in the data set's row order; default the data set's labels. Rows with NaN
-        are left out.
+    labels : str, optional
+        The name of a column (see :func:`attach`) with other labels; default the data set's labels. Rows with NaN are left out.
 
     Notes
     -----
     Document weights are w: a weight of 2 is the document twice.
 
-    References: A. Bai, R. Jagerman, Z. Qin, L. Yan, P. Kar, B.-R. Lin, X. Wang, M. Bendersky, M. Najork (2023),
+    References
+    ----------
+    A. Bai, R. Jagerman, Z. Qin, L. Yan, P. Kar, B.-R. Lin, X. Wang, M. Bendersky, M. Najork (2023),
     "Regression compatible listwise objectives for calibrated ranking with binary relevance", CIKM.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> gradient, hessian = lp.Calibrated(weight=0.5).gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient
     array([ 0.375, -0.375], dtype=float32)
     """
 
-    weight: Number
-    max_label: float
+    weight: Number = 0.5
+    _: KW_ONLY
+    max_label: float = 1.0
+    labels: str | None = None
 
-    def __init__(self, weight: Number = 0.5, *, max_label: float = 1.0, labels: npt.ArrayLike | None = None) -> None:
-        weight = check_of_iteration(weight, "weight", "lp.linear(0.1, 0.01)")
-        if is_constant(weight) and not weight <= 1.0:  # type: ignore[operator]
+    scheduled = ("weight",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        weight = check_of_iteration(self.weight, "weight", "lp.linear(0.1, 0.01)")
+        if is_constant(weight) and not constant(weight) <= 1.0:
             raise LambdaplugError(f"weight: expected a number from 0 to 1 or a schedule, got {weight!r}.")
-        self._set(weight=weight, max_label=positive(max_label, "max_label"), labels=as_labels(labels))
-
-    def _options(self) -> dict[str, tuple[Any, Any]]:
-        return {"weight": (self.weight, 0.5), "max_label": (self.max_label, 1.0)}
-
-    @property
-    def schedules(self) -> tuple[Number | Guard, ...]:
-        return (self.weight,)
+        keep(self, weight=weight, max_label=positive(self.max_label, "max_label"))
 
     def resolved(self, moment: Moment) -> Calibrated:
         weight = moment.number(self.weight)
@@ -246,7 +264,7 @@ class Calibrated(ListObjective):
             raise LambdaplugError(
                 f"{self!r}: weight is {weight:g} at iteration {moment.iteration}; it must lie in [0, 1]."
             )
-        return self._with(weight=weight)
+        return planned(self, weight=weight)
 
     def targets(self, queries: Queries) -> Array:
         def make() -> Array:
@@ -265,5 +283,7 @@ class Calibrated(ListObjective):
         if self.weight == 1.0:  # the log loss learns from any label
             super().check_order(queries)
 
-    def add(self, queries: Queries, rows: Any, lists: Any, scratch: Scratch, into: Into) -> None:  # noqa: ARG002
-        calibrated_kernel()(*rows, constant(self.weight), lists, into)
+    leaf = kernels.calibrated
+
+    def told(self, queries: Queries) -> tuple[float, npt.NDArray[np.int32]]:
+        return constant(self.weight), NO_ORDER

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from ..checking import integer, is_number, not_negative, positive
-from ..deprecation import labels_first
 from ..errors import LambdaplugError
-from ..kernels import blend_kernel, chance_kernel, get_num_threads, gram_kernel, value_kernel
+from ..kernels import Leaf, blend_kernel, chance_kernel, gram_kernel
 from ..measures import Measure, Prepared
-from ..queries import Array, Labels, Queries, Task
-from ..schedules import Guard, Memory, Moment
-from .base import (
-    Into,
-    Measured,
-    MeasureObjective,
-    Objective,
-    Ranking,
-    Scratch,
-    Wanted,
-    answers,
-    common_cutoff,
-    require_objective,
-)
+from ..queries import Array, Queries
+from ..schedules import Guard, Moment
+from ..values import keep
+from .base import Asked, MeasureObjective, Objective, Round, answers, common_cutoff, planned, require_objective
 from .mixture import Mixture
 from .smoothing import label_hash
 
 __all__ = ["Pareto", "min_norm", "reported"]
 
 METHODS = ("mgda", "chebyshev", "epsilon", "sample")
-USUAL = {"smooth": 0.01, "rate": 0.1, "seed": 0}
+SMOOTH, RATE = 0.01, 0.1  # unless said
 OPTIONS = {"bounds": ("epsilon",), "reference": ("chebyshev", "epsilon"), "smooth": ("chebyshev",)}
 OPTIONS |= {"preference": ("mgda", "chebyshev", "sample"), "rate": ("epsilon",), "seed": ("sample",)}
 VANISHED = 1e-12  # of the largest norm: a gradient that has nothing to say
@@ -77,12 +67,13 @@ def min_norm(gram: ArrayLike) -> Array:
 class _Values(NamedTuple):
     """The parts' measures, found while they are ranked."""
 
-    ranked: Measured
+    leaves: list[Leaf]
     kinds: list[Measure]
     prepared: list[Prepared]
     values: Array  # by part and query, before the norm
 
 
+@dataclass(frozen=True, repr=False)
 class Pareto(Objective):
     """Several objectives, none of them given up: gradient = sum_m w_m g_m, with weights w that each round decides anew.
 
@@ -124,7 +115,7 @@ class Pareto(Objective):
     Parameters
     ----------
     parts : sequence of Objective
-        At least two, with label sources of their own if they have any.
+        At least two, with labels of their own if they have any.
     method : str
         ``"mgda"``, ``"chebyshev"``, ``"epsilon"`` or ``"sample"``.
     preference : sequence of float, optional
@@ -137,12 +128,12 @@ class Pareto(Objective):
         ``"norm"`` (default, except for sample) decides as if all g_m had norm 1, so that a part's scale does not matter;
         ``"none"`` takes them as they are (Désidéri's); ``"std"`` divides each query's gradients and hessians, part by
         part, by the standard deviation of its gradients, so that each query counts alike.
-    smooth : float
-        For chebyshev, in units of the measures: the smaller, the more of the weight is on the worst part.
-    rate : float
-        For epsilon: how fast multipliers move.
-    seed : int
-        For sample.
+    smooth : float, optional
+        For chebyshev, in units of the measures, default 0.01: the smaller, the more of the weight is on the worst part.
+    rate : float, optional
+        For epsilon: how fast multipliers move; default 0.1.
+    seed : int, optional
+        For sample; default 0.
     guard : Guard, optional
         ``lp.guard("ndcg@3", floor=0.6)`` lowers the weights after the first while that metric is below the floor.
 
@@ -155,97 +146,82 @@ class Pareto(Objective):
     Examples
     --------
     >>> from lambdaplug import LambdaRank
-    >>> price = [3.0, 1.0, 2.0]
-    >>> objective = Pareto([LambdaRank("ndcg"), LambdaRank("ndcg", labels=price)], preference=[0.7, 0.3])
+    >>> objective = Pareto([LambdaRank("ndcg"), LambdaRank("ndcg", labels="stars")], preference=[0.7, 0.3])
     >>> objective
-    Pareto([LambdaRank('ndcg'), LambdaRank('ndcg', labels=<3 values>)], preference=[0.7, 0.3])
-    >>> [round(weight, 3) for weight in objective.weights(labels=[0, 1, 2], scores=[0.3, 0.2, 0.1], group=[3])]
+    Pareto([LambdaRank('ndcg'), LambdaRank('ndcg', labels='stars')], preference=[0.7, 0.3])
+    >>> data = {"labels": [0, 1, 2], "scores": [0.3, 0.2, 0.1], "group": [3], "columns": {"stars": [3, 1, 2]}}
+    >>> [round(weight, 3) for weight in objective.weights(**data)]
     [0.418, 0.582]
     """
 
-    method: str
-    preference: tuple[float, ...]
-    bounds: tuple[float, ...]
-    reference: tuple[float, ...]
-    normalize: str
-    smooth: float
-    rate: float
-    seed: int
-    guard: Guard | None
-    moment: Moment | None  # the round that this is the plan of
-    origin: Pareto | None  # and what was planned
-    _parts: tuple[Objective, ...]
+    parts: Sequence[Objective]
+    method: str = "mgda"
+    preference: Sequence[float] | None = None
+    _: KW_ONLY
+    bounds: Sequence[float] | None = None
+    reference: Sequence[float] | None = None
+    normalize: str | None = None
+    smooth: float | None = None
+    rate: float | None = None
+    seed: int | None = None
+    guard: Guard | None = None
 
     counted = True  # what it decides belongs to a round
     summable = False
+    moment: ClassVar[Moment | None] = None  # of a round's plan: the round
+    origin: ClassVar[Pareto | None] = None  # and what was planned
 
-    def __init__(
-        self,
-        parts: Sequence[Objective],
-        method: str = "mgda",
-        preference: Sequence[float] | None = None,
-        *,
-        bounds: Sequence[float] | None = None,
-        reference: Sequence[float] | None = None,
-        normalize: str | None = None,
-        smooth: float | None = None,
-        rate: float | None = None,
-        seed: int | None = None,
-        guard: Guard | None = None,
-    ) -> None:
-        own = _checked_parts(parts)
+    def __post_init__(self) -> None:
+        keep(self, parts=_checked_parts(self.parts))
+        method, count = self.method, len(self.parts)
         if method not in METHODS:
             raise LambdaplugError(f"method: expected one of {', '.join(map(repr, METHODS))}, got {method!r}.")
-        given: dict[str, object] = {"preference": preference, "bounds": bounds, "reference": reference}
-        given |= {"smooth": smooth, "rate": rate, "seed": seed}
-        for name, value in given.items():
-            if value is not None and method not in OPTIONS[name]:
-                raise LambdaplugError(f"{name}: it belongs to {' and '.join(OPTIONS[name])}, not to {method!r}.")
+        for name, methods in OPTIONS.items():
+            if getattr(self, name) is not None and method not in methods:
+                raise LambdaplugError(f"{name}: it belongs to {' and '.join(methods)}, not to {method!r}.")
         allowed = ("none", "std") if method == "sample" else ("norm", "none", "std")
-        normalize = allowed[0] if normalize is None else normalize
-        if normalize not in allowed:
-            raise LambdaplugError(f"normalize: expected one of {', '.join(map(repr, allowed))}, got {normalize!r}.")
-        if guard is not None and not isinstance(guard, Guard):
-            raise LambdaplugError(f"guard: expected lp.guard('ndcg@3', floor=...), got {guard!r}.")
-        count = len(own)
-        self._set(_parts=own, method=method, normalize=normalize, guard=guard, moment=None, origin=None)
-        self._set(
-            preference=_preference(preference, count),
-            reference=_numbers(reference, "reference", count, "part") if reference is not None else (1.0,) * count,
-            smooth=positive(USUAL["smooth"] if smooth is None else smooth, "smooth"),
-            rate=positive(USUAL["rate"] if rate is None else rate, "rate"),
-            seed=integer(USUAL["seed"] if seed is None else seed, "seed", 0, 2**63 - 1),
-        )
-        self._set(bounds=self._checked_bounds(bounds) if method == "epsilon" else ())
+        if self.normalize not in (None, *allowed):
+            raise LambdaplugError(
+                f"normalize: expected one of {', '.join(map(repr, allowed))}, got {self.normalize!r}."
+            )
+        if self.guard is not None and not isinstance(self.guard, Guard):
+            raise LambdaplugError(f"guard: expected lp.guard('ndcg@3', floor=...), got {self.guard!r}.")
+        if self.preference is not None:
+            keep(self, preference=_preference(self.preference, count))
+        if self.reference is not None:
+            keep(self, reference=_numbers(self.reference, "reference", count, "part"))
+        if self.smooth is not None:
+            keep(self, smooth=positive(self.smooth, "smooth"))
+        if self.rate is not None:
+            keep(self, rate=positive(self.rate, "rate"))
+        if self.seed is not None:
+            keep(self, seed=integer(self.seed, "seed", 0, 2**63 - 1))
+        if method == "epsilon":
+            keep(self, bounds=self._checked_bounds())
         if method in ("chebyshev", "epsilon"):
             for k in range(count):
                 self._measured(k)
-        if normalize == "std":
+        if self.normalize == "std":
             self._shaped()
 
-    def __repr__(self) -> str:
-        said = [repr(list(self._parts))]
-        said += [f"method={self.method!r}"] if self.method != "mgda" else []
-        said += [f"preference={list(self.preference)!r}"] if len(set(self.preference)) > 1 else []
-        said += [f"bounds={list(self.bounds)!r}"] if self.bounds else []
-        said += [f"reference={list(self.reference)!r}"] if set(self.reference) != {1.0} else []
-        said += [f"normalize={self.normalize!r}"] * (self.normalize != ("none" if self.method == "sample" else "norm"))
-        said += [f"{name}={getattr(self, name)!r}" for name, usual in USUAL.items() if getattr(self, name) != usual]
-        said += [f"guard={self.guard!r}"] if self.guard else []
-        return f"Pareto({', '.join(said)})"
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The preferences, equal ones unless said."""
+        return (1.0 / len(self.parts),) * len(self.parts) if self.preference is None else tuple(self.preference)
 
-    def _checked_bounds(self, bounds: Sequence[float] | None) -> tuple[float, ...]:
-        if bounds is None:
+    @property
+    def best(self) -> tuple[float, ...]:
+        """The best value of each part's measure, 1 unless said."""
+        return (1.0,) * len(self.parts) if self.reference is None else tuple(self.reference)
+
+    def _checked_bounds(self) -> tuple[float, ...]:
+        if self.bounds is None:
             raise LambdaplugError("bounds: epsilon needs the least value of each measure after the first, got None.")
-        found = _numbers(bounds, "bounds", len(self._parts) - 1, "part after the first")
-        for bound, best in zip(found, self.reference[1:], strict=True):
+        found = _numbers(self.bounds, "bounds", len(self.parts) - 1, "part after the first")
+        for bound, best in zip(found, self.best[1:], strict=True):
             if bound >= best:
                 raise LambdaplugError(f"bounds: expected less than the reference {best:g}, got {bound:g}.")
         return found
-
-    @property
-    def parts(self) -> tuple[Objective, ...]:
-        return self._parts
 
     @property
     def schedules(self) -> tuple[Guard, ...]:
@@ -258,18 +234,14 @@ class Pareto(Objective):
 
     @property
     def cutoff(self) -> int | None:
-        return common_cutoff(self._parts)
-
-    @property
-    def target(self) -> Measure | None:
-        return self._parts[0].target
+        return common_cutoff(self.parts)
 
     def check_order(self, queries: Queries) -> None:
-        for share, part in zip(self.preference, self._parts, strict=True):
+        for share, part in zip(self.shares, self.parts, strict=True):
             if share > 0.0:
                 part.check_order(queries)
 
-    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> NoReturn:  # noqa: ARG002
+    def at(self, round: Round) -> NoReturn:
         raise LambdaplugError(
             f"{self!r} decides its weights from all queries at once: ask for gradients of all of them."
         )
@@ -278,18 +250,15 @@ class Pareto(Objective):
 
     def resolved(self, moment: Moment) -> Pareto:
         parts = tuple(part.resolved(moment) for part in self._shaped())
-        return self._with(_parts=parts, moment=moment, origin=self)
+        return planned(self, parts=parts, moment=moment, origin=self)
 
     def _shaped(self) -> tuple[Objective, ...]:
         if self.normalize != "std":
-            return self._parts
-        # What is only multiplied by a factor per query in the end needs no sum of its own for it.
+            return tuple(self.parts)
         return tuple(
-            Mixture([(1.0, part)], normalize="std") if part.std or part.unit else part._with(std=True)
-            for part in self._parts
+            part if isinstance(part, Pareto) else Mixture([(1.0, part)], normalize="std") for part in self.parts
         )
 
-    @labels_first(1)
     def weights(
         self,
         labels: ArrayLike,
@@ -299,25 +268,27 @@ class Pareto(Objective):
         iteration: int = 0,
         *,
         qid: ArrayLike | None = None,
+        columns: Mapping[str, Any] | None = None,
     ) -> list[float]:
         """The weights that ``gradients`` of the same arguments has; of sample, the shares of queries that drew each part."""
         moment = Moment(iteration)
-        self.resolved(moment).differentiate(Queries.weighted(labels, group, weight, qid), scores, iteration)
+        queries = Queries.weighted(labels, group, weight, qid, columns)
+        self.resolved(moment).differentiate(queries, scores, iteration)
         return moment.weights[self]
 
-    def answer(self, queries: Queries, values: Array, wanted: Wanted) -> tuple[Any, Any]:
-        if wanted.bias is not None:
+    def answer(self, queries: Queries, values: Array, asked: Asked) -> tuple[Any, Any]:
+        if asked.bias is not None:
             raise LambdaplugError(f"{self!r}: its parts' pairs cannot be weighed by positions one by one.")
         if self.moment is None or self.origin is None:
-            plan = self.resolved(Moment(wanted.iteration, wanted.memory))
-            return plan.answer(queries, values, wanted._replace(memory=None))
-        acting = [k for k, share in enumerate(self.preference) if share > 0.0]
+            plan = self.resolved(Moment(asked.iteration, asked.memory))
+            return plan.answer(queries, values, asked._replace(memory=None))
+        acting = [k for k, share in enumerate(self.shares) if share > 0.0]
         measured = self._measuring(queries)
-        found = self._answers(acting, queries, values, wanted, measured)
-        dtype = wanted.dtype
+        found = self._answers(acting, queries, values, asked, measured)
+        dtype = asked.dtype
         if self.method == "sample":
             drawn = self._drawn(queries, values)
-            weights = self._summed(np.bincount(drawn, minlength=len(self._parts)).astype(np.float64))
+            weights = self._summed(np.bincount(drawn, minlength=len(self.parts)).astype(np.float64))
             self.moment.weights[self.origin] = (weights / max(float(weights.sum()), 1.0)).tolist()
             rows = np.repeat(drawn, queries.sizes)
             gradient, hessian = np.zeros(len(rows), dtype), np.zeros(len(rows), dtype)
@@ -334,22 +305,13 @@ class Pareto(Objective):
         return found[weighed[0]]
 
     def _answers(
-        self, acting: list[int], queries: Queries, values: Array, wanted: Wanted, measured: _Values | None
+        self, acting: list[int], queries: Queries, values: Array, asked: Asked, measured: _Values | None
     ) -> dict[int, tuple[Any, Any]]:
         """What the parts answer: those that can, together; and by the way, what their measures are."""
-        nested = {
-            k: self._parts[k].answer(queries, values, wanted) for k in acting if isinstance(self._parts[k], Pareto)
-        }
+        nested = {k: self.parts[k].answer(queries, values, asked) for k in acting if isinstance(self.parts[k], Pareto)}
         others = [k for k in acting if k not in nested]
-        plans = [self._parts[k] for k in others]
-        threads = get_num_threads(wanted.threads)
-        huge = any(task.parts > 1 for plan in plans for task in queries.tasks(plan.cutoff, plan.divisible, threads))
-        if huge:  # each is split among threads in a way of its own
-            found = [plan.answer(queries, values, wanted) for plan in plans]
-            if measured is not None:
-                answers([], queries, values, wanted, measured.ranked)
-        else:
-            found = answers(plans, queries, values, wanted, None if measured is None else measured.ranked)
+        plans = [self.parts[k] for k in others]
+        found = answers(plans, queries, values, asked, () if measured is None else measured.leaves)
         return nested | dict(zip(others, found, strict=True))
 
     def _summed(self, sums: Array) -> Array:
@@ -366,20 +328,20 @@ class Pareto(Objective):
     def _decided(self, acting: list[int], gram: Array, values: Array) -> list[float]:
         """The weights of all parts, from the acting ones' inner products and all parts' measures."""
         assert self.moment is not None
-        share = np.array(self.preference)
+        share = np.array(self.shares)
         norm = np.zeros(len(share))
         norm[acting] = np.sqrt(np.diag(gram))
         alive = norm > VANISHED * norm.max()
         multipliers = self._multipliers(values) if self.method == "epsilon" else []
         if not alive.any():
             return (share / share.sum()).tolist()  # type: ignore[no-any-return]
-        r, scale = share[alive], 1.0 / norm[alive] if self.normalize == "norm" else np.ones(int(alive.sum()))
+        r, scale = share[alive], 1.0 / norm[alive] if self.normalize in (None, "norm") else np.ones(int(alive.sum()))
         if self.method == "mgda":
             inside = alive[acting]
             by = scale / r
             own = min_norm(gram[np.ix_(inside, inside)] * np.outer(by, by)) / r
         elif self.method == "chebyshev":
-            behind = r * (np.array(self.reference) - values)[alive] / self.smooth
+            behind = r * (np.array(self.best) - values)[alive] / (self.smooth or SMOOTH)
             own = r * np.exp(behind - behind.max())
         else:
             own = np.array([1.0, *multipliers])[alive]
@@ -394,44 +356,43 @@ class Pareto(Objective):
     def _multipliers(self, values: Array) -> list[float]:
         """epsilon's, moved by this round's measures."""
         assert self.moment is not None
-        memory: Memory = {} if self.moment.memory is None else self.moment.memory
-        last = memory.get(("multipliers", self.origin), [0.0] * len(self.bounds))
-        best, bounds = np.array(self.reference[1:]), np.array(self.bounds)
-        moved = np.maximum(0.0, last + self.rate * ((best - values[1:]) / (best - bounds) - 1.0))
-        memory["multipliers", self.origin] = moved.tolist()
+        last = self.moment.recall(("multipliers", self.origin)) or [0.0] * (len(self.parts) - 1)
+        best, bounds = np.array(self.best[1:]), np.array(self.bounds)
+        moved = np.maximum(0.0, last + (self.rate or RATE) * ((best - values[1:]) / (best - bounds) - 1.0))
+        self.moment.keep(("multipliers", self.origin), moved.tolist())
         return moved.tolist()  # type: ignore[no-any-return]
 
     def _drawn(self, queries: Queries, scores: Array) -> npt.NDArray[np.int64]:
         """The part that each query has drawn."""
         assert self.moment is not None
-        share = (np.array(self.preference) / sum(self.preference)).tolist()
+        share = (np.array(self.shares) / sum(self.shares)).tolist()
         if self.guard is not None:
             share = self.guard.applied(share, self.moment.memory)
         chances = np.empty(len(queries))
-        chance_kernel()(scores, (label_hash(None, queries), self.seed, 0), queries.offsets, chances)
+        chance_kernel()(scores, (label_hash(None, queries), self.seed or 0, 0), queries.offsets, chances)
         ends = np.cumsum(share)
         last = int(np.flatnonzero(share)[-1])  # rounding must not draw a part without a share
         return np.minimum(np.searchsorted(ends, chances, side="right"), last)
 
     # --- the parts' measures
 
-    def _measured(self, k: int) -> tuple[Measure, Labels | None]:
-        """Part k's measure, and by which labels."""
-        part = self._parts[k] if self.origin is None else self.origin._parts[k]
+    def _measured(self, k: int) -> tuple[Measure, str | None]:
+        """Part k's measure, and the column of its labels."""
+        part = self.parts[k] if self.origin is None else self.origin.parts[k]
         if isinstance(part, MeasureObjective):
-            return part.measure, part.labels
-        if part.target is None:
+            return part.kind, part.labels
+        if part.goal is None:
             raise LambdaplugError(
                 f"Pareto: {self.method} decides by the parts' measures, and {part!r} has none. Use method='mgda' or "
                 "'sample', or a part made for a measure such as lp.LambdaRank('ndcg')."
             )
-        return part.target, None
+        return part.goal, None
 
     def _measuring(self, queries: Queries) -> _Values | None:
         """What finds the parts' measures, where they are needed."""
         if self.method not in ("chebyshev", "epsilon"):
             return None
-        wanted = [self._measured(k) for k in range(len(self._parts))]
+        wanted = [self._measured(k) for k in range(len(self.parts))]
         prepared = [
             queries.memo(
                 (kind, source, False),
@@ -441,14 +402,9 @@ class Pareto(Objective):
         ]
         values = np.zeros((len(wanted), len(queries)))
 
-        def add(task: Task, orders: Mapping[int | None, npt.NDArray[np.int32]]) -> None:
-            gains = np.empty(queries.longest)
-            for (kind, _), (gain, _, _, discount, k), out in zip(wanted, prepared, values, strict=True):
-                lists = queries.offsets, task.first, task.last, orders[kind.cutoff]
-                kind.run(value_kernel(kind.value), gain, discount, k, lists, gains, out)
-
-        kinds = [kind for kind, _ in wanted]
-        return _Values(Measured(frozenset(kind.cutoff for kind in kinds), add), kinds, prepared, values)
+        each = zip(wanted, prepared, values, strict=True)
+        measuring = [kind.measuring(own, out) for (kind, _), own, out in each]
+        return _Values(measuring, [kind for kind, _ in wanted], prepared, values)
 
     def _means(self, measured: _Values) -> Array:
         """The mean of each part's measure."""
@@ -484,9 +440,7 @@ def _checked_parts(parts: Sequence[Objective]) -> tuple[Objective, ...]:
     return own
 
 
-def _preference(preference: Sequence[float] | None, count: int) -> tuple[float, ...]:
-    if preference is None:
-        return (1.0 / count,) * count
+def _preference(preference: Sequence[float], count: int) -> tuple[float, ...]:
     found = tuple(not_negative(share, "preference") for share in preference)
     if len(found) != count or sum(found) == 0.0:
         raise LambdaplugError(
@@ -502,11 +456,11 @@ def _numbers(values: Sequence[float], name: str, count: int, unit: str) -> tuple
     return tuple(map(float, found))
 
 
-def reported(moment: Moment | None) -> dict[str, float]:
+def reported(weights: Mapping[Hashable, list[float]], values: Mapping[Hashable, list[float]]) -> dict[str, float]:
     """What a round's Pareto has decided, by name; nothing where there was none."""
     found: dict[str, float] = {}
-    for objective, weights in ({} if moment is None else moment.weights).items():
-        if moment is not None and isinstance(objective, Pareto):  # the outermost is the last
-            found = {f"weight {k}": weight for k, weight in enumerate(weights)}
-            found |= {f"measure {k}": value for k, value in enumerate(moment.values.get(objective, []))}
+    for objective, own in weights.items():
+        if isinstance(objective, Pareto):  # the outermost is the last
+            found = {f"weight {k}": weight for k, weight in enumerate(own)}
+            found |= {f"measure {k}": value for k, value in enumerate(values.get(objective, []))}
     return found

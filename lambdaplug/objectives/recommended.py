@@ -1,10 +1,12 @@
 """The objective that we recommend for a measure: an ordinary composition of this package's parts."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from ..checking import is_number, refuse_data, shown
 from ..costs import RankNet
@@ -13,6 +15,13 @@ from ..measures import CNDCG, MAP, MRR, NDCG, Measure, as_measure
 from .base import Objective, require_objective
 from .lambdarank import LambdaRank
 from .mixture import Mixture
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..costs import Cost
+    from ..schedules import Number
+    from .constructions import Construction
 
 __all__ = ["as_objective", "objective"]
 
@@ -34,9 +43,30 @@ def _makes(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
+class Options(TypedDict, total=False):
+    """Those of :class:`LambdaRank`, for type checkers."""
+
+    labels: str | None
+    cost: str | Cost
+    sigma: float
+    construction: str | Construction
+    step: str | None
+    normalize: str | None
+    ignore_zero: bool
+    noise: Number
+    samples: int
+    noise_kind: str
+    neighbours: int | None
+    seed: int
+
+
 @_makes
 def objective(
-    measure: str | Measure, *, support: str | Measure | None = "auto", share: float | None = None, **options: Any
+    measure: str | Measure,
+    *,
+    support: str | Measure | None = "auto",
+    share: float | None = None,
+    **options: Unpack[Options],
 ) -> Objective:
     """The objective that we recommend for a measure: name what you report, and train for it.
 
@@ -45,7 +75,7 @@ def objective(
     support give them one, and the support knows the grades. MRR sees least of all, one document: there a tenth is MRR's and
     four tenths are MAP's, which is the same measure where one document is relevant. All parts have the hosts' own
     normalisations, so that their gradients and hessians are on the scale that the hosts' default parameters are made for.
-    It prints as the parts it is made of, and is no more than that.
+    It is a sum of public parts, and prints as that sum.
 
     Parameters
     ----------
@@ -57,7 +87,7 @@ def objective(
     share : float, optional
         The support's weight, from 0 to 1; default 0.5, for MRR 0.9.
     **options
-        Of :class:`LambdaRank`, for all parts: ``labels``, ``noise``, ``samples``, ``seed``, ``sigma``, ``normalize``, ...
+        Of :class:`LambdaRank`, for all parts: ``labels``, ``weight``, ``noise``, ``samples``, ``seed``, ``sigma``, ``normalize``, ...
 
     Returns
     -------
@@ -77,7 +107,7 @@ def objective(
     Mixture([(0.5, LambdaRank('map', cost=RankNet(distance=0.01), normalize='log', noise=1)), (0.5, LambdaRank('ndcg', cost=RankNet(distance=0.01), normalize='log', noise=1))])
     >>> objective("ndcg")
     LambdaRank('ndcg', cost=RankNet(distance=0.01), normalize='log', noise=1)
-    >>> [(weight, str(part.measure)) for weight, part in objective("mrr").terms]
+    >>> [(weight, str(part.measure)) for weight, part in objective("mrr").parts]
     [(0.1, 'mrr'), (0.4, 'map'), (0.5, 'ndcg')]
     """
     kind = as_measure(measure)
@@ -87,7 +117,7 @@ def objective(
     share = total if share is None else share
     if not is_number(share) or not 0.0 <= share <= 1.0:
         raise LambdaplugError(f"share: expected a number from 0 to 1, the support's weight, got {shown(share)}.")
-    given = {"cost": RankNet(distance=DISTANCE), "normalize": "log", "noise": NOISE, **options}
+    given: dict[str, Any] = {"cost": RankNet(distance=DISTANCE), "normalize": "log", "noise": NOISE, **options}
     own = LambdaRank(kind, **given)
     if not helpers or share == 0.0:
         return own

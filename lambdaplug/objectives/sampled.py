@@ -6,37 +6,32 @@ sample and the document, so that they are new in each round and the same whereve
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..checking import integer
 from ..errors import LambdaplugError
-from ..kernels import (
-    AVERAGE,
-    CASCADE,
-    LANES,
-    LINEAR,
-    PADDING,
-    PLACKETT_LUCE_ROWS,
-    STOCHASTIC_RANK_ROWS,
-    order_kernel,
-    plackett_luce_kernel,
-    stochastic_rank_kernel,
-)
+from ..kernels import AVERAGE, CASCADE, LINEAR, Leaf, leaves, plackett_luce_kernel, stochastic_rank_kernel
 from ..measures import ERR, MAP, MRR, Measure, as_measure, registered
 from ..measures.discounted import Discounted
-from ..queries import Task, as_labels
-from ..rows import blocks
-from ..schedules import Guard, Moment, Number, check_of_iteration, constant, is_constant
-from ..values import called
-from .base import Into, Ranking, Scratch, ValueObjective, as_step, refuse_document_weights
-from .smoothing import label_hash, noisy_order
+from ..schedules import Moment, Number, check_of_iteration, constant, is_constant
+from ..values import keep
+from .base import (
+    EMPTY,
+    Round,
+    ValueObjective,
+    check_step,
+    label_column,
+    normalization,
+    planned,
+    refuse_document_weights,
+)
+from .smoothing import drawing
 
 __all__ = ["PLRank", "StochasticRank"]
 
-BATCH = 8192  # rows whose drawn orders stay in the cache
 CHAINS = {MAP: AVERAGE, ERR: CASCADE, MRR: CASCADE}  # how documents above enter, of measures that are no such sum
 
 
@@ -62,32 +57,30 @@ class Sampled(ValueObjective):
     """What both have."""
 
     usual: ClassVar[str]  # its own hessian
+    others: ClassVar[tuple[type[Measure], ...]] = ()  # measures that it takes beside the linear ones
     samples: int
     seed: int
     hessian: str
-    normalize: str
+    normalize: str | None
 
-    def _begin(self, measure: Measure, labels: npt.ArrayLike | None, samples: int, seed: int) -> None:
-        self._set(measure=measure, labels=as_labels(labels), samples=integer(samples, "samples"))
-        self._set(seed=integer(seed, "seed", 0, 2**63 - 1))
+    def __post_init__(self) -> None:
+        kind = admitted(self.measure, type(self).__name__, self.others)
+        if self.hessian not in (self.usual, "constant"):
+            raise LambdaplugError(f"hessian: expected {self.usual!r} or 'constant', got {self.hessian!r}.")
+        check_step(None, self.normalize)
+        keep(self, measure=kind, labels=label_column(self.labels), samples=integer(self.samples, "samples"))
+        keep(self, seed=integer(self.seed, "seed", 0, 2**63 - 1))
 
-    def _shape(self, hessian: str, normalize: str | None) -> None:
-        if hessian not in (self.usual, "constant"):
-            raise LambdaplugError(f"hessian: expected {self.usual!r} or 'constant', got {hessian!r}.")
-        _, normalize = as_step("gradient" if hessian == "constant" else "newton", normalize, None)
-        self._set(hessian=hessian, normalize=normalize, std=normalize == "std", unit=hessian == "constant")
+    @property
+    def unit(self) -> bool:
+        return self.hessian == "constant"
 
-    def _called(self, **own: tuple[Number, Number]) -> str:
-        """As it would be made; ``own`` are its numbers before the seed."""
-        usual = "std" if self.unit else "none"
-        shape = {
-            "hessian": (self.hessian, self.usual),
-            "normalize": (self.normalize, usual),
-            "labels": (self.labels, None),
-        }
-        return called(type(self).__name__, repr(str(self.measure)), **own, seed=(self.seed, 0), **shape)
+    @property
+    def std(self) -> bool:
+        return normalization(self.normalize, self.unit) == "std"
 
 
+@dataclass(frozen=True, repr=False)
 class PLRank(Sampled):
     """PL-Rank: climb the measure's mean over rankings drawn by the Plackett-Luce model of the scores.
 
@@ -107,73 +100,58 @@ class PLRank(Sampled):
     measure : str or Measure
         A sum of gain times discount: ndcg, dcg, cndcg, rbp, p, recall or wta, with or without a cut-off.
     samples : int
-        Rankings drawn per query and round. Eight are drawn at a time, side by side: fewer cost as much. Eight take about
-        2.5 times as long as whole-list NDCG's LambdaRank on lists of 120, and on longer lists less than it.
-    {draws_seed}
+        Rankings drawn per query and round.
+    seed : int
+        Of the draws.
     hessian : 'second' or 'constant'
         'second': the absolute value of the estimated second derivative, for the mean of a measure is not convex.
         'constant': 1, and then each query's gradients are divided by their standard deviation unless ``normalize`` says
         otherwise.
-    {normalize_both} {label_source}
+    normalize : 'std', 'none' or None
+        'std' divides each query's gradients (and hessians) by the standard deviation of its gradients.
+    labels : str, optional
+        The name of a column (see :func:`attach`) with other labels, NaN for a row without one; default the data set's labels.
 
     Notes
     -----
-    {weights_of_queries}
-    References: H. Oosterhuis (2022), "Learning-to-rank at the speed of sampling: Plackett-Luce gradient estimation with
+    Weights are one per query: a query's value has no parts that documents' weights could belong to.
+
+    References
+    ----------
+    H. Oosterhuis (2022), "Learning-to-rank at the speed of sampling: Plackett-Luce gradient estimation with
     minimal computational complexity" (PL-Rank-3), SIGIR.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> objective = lp.PLRank("dcg", samples=4000)
     >>> gradient, hessian = objective.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> bool(abs(gradient[0] - 0.25 * (1 - 1 / np.log2(3))) < 0.01)  # half of the rankings have each order
     True
     """
 
+    measure: str | Measure
+    _: KW_ONLY
+    samples: int = 8
+    seed: int = 0
+    hessian: str = "second"
+    normalize: str | None = None
+    labels: str | None = None
+
     usual = "second"
     cutoff = 1  # the work is that of sorting
-    cutoffs: frozenset[int | None] = frozenset()
+    ranked = False  # its rankings are drawn
 
-    def __init__(
-        self,
-        measure: str | Measure,
-        *,
-        samples: int = LANES,
-        seed: int = 0,
-        hessian: str = "second",
-        normalize: str | None = None,
-        labels: npt.ArrayLike | None = None,
-    ) -> None:
-        kind = admitted(measure, "PLRank", ())
-        self._shape(hessian, normalize)
-        self._begin(kind, labels, samples, seed)
-
-    def __repr__(self) -> str:
-        return self._called(samples=(self.samples, LANES))
-
-    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
-        coefficient, gradient, hessian = into
-        queries, scores = ranking.queries, ranking.scores
-        refuse_document_weights(self, queries)
-        ranking.require_finite(task)
-        gain, _, norm, discount, k = self.prepared(queries)
-        hashes, longest = label_hash(self.labels, queries), queries.longest
-        draws = scratch.array("draws", 1 + LANES, longest, np.int32).reshape(-1)
-        room = scratch.array("depths", 1, longest, np.float32)[0], draws[:longest], draws[longest:]
-        orders = scratch.array("drawn orders", LANES, max(BATCH, longest), np.int32)
-        prefixes = scratch.array("prefixes", PLACKETT_LUCE_ROWS, longest + 1)
-        sampled = np.arange(LANES * -(-self.samples // LANES)) < self.samples
-        weights = (sampled / self.samples).reshape(-1, LANES)
-        base = int(queries.offsets[task.first])
-        with scratch.deeper() as depth:
-            _, second = scratch.sums(depth, len(gradient))
-            for first, last in blocks(queries.offsets, BATCH, task.first, task.last):
-                lists, low = (queries.offsets, first, last), int(queries.offsets[first]) - base
-                sums = coefficient, gradient[low:], second[low:]
-                for block, weight in enumerate(weights):
-                    order_kernel()(scores, (hashes, self.seed, block * LANES), lists, room, orders)
-                    plackett_luce_kernel()(scores, (gain, norm, discount, k), weight, (*lists, orders), prefixes, sums)
-            hessian += np.abs(second, out=second)
+    def at(self, round: Round) -> list[Leaf]:
+        refuse_document_weights(self, round.queries)
+        gain, _, norm, discount, k = self.prepared(round.queries)
+        draw, *kernels = drawing(self, round, 1.0, "gumbel")
+        values = (gain, norm, discount, k), draw, self.samples, round.coefficient, round.level
+        kernels = [*kernels, plackett_luce_kernel()]
+        return [Leaf(leaves.plackett_luce, kernels, values)]
 
 
+@dataclass(frozen=True, repr=False)
 class StochasticRank(Sampled):
     """StochasticRank: climb the measure's mean over rankings by scores plus normal noise.
 
@@ -201,70 +179,58 @@ class StochasticRank(Sampled):
     mu : float or schedule
         Documents are ranked as if they scored sigma * mu * label less, so that the mean does not gain where scores are
         merely equal (the paper's consistent smoothing).
-    {draws_seed}
+    seed : int
+        Of the draws.
     hessian : 'gauss_newton' or 'constant'
         'gauss_newton': the sum of |terms| times phi's peak, which is positive and keeps a Newton step within
         sqrt(2 pi) sigma. 'constant': 1, and then each query's gradients are divided by their standard deviation unless
         ``normalize`` says otherwise.
-    {normalize_both} {label_source}
+    normalize : 'std', 'none' or None
+        'std' divides each query's gradients (and hessians) by the standard deviation of its gradients.
+    labels : str, optional
+        The name of a column (see :func:`attach`) with other labels, NaN for a row without one; default the data set's labels.
 
     Notes
     -----
-    {weights_of_queries}
-    References: A. Ustimenko, L. Prokhorenkova (2020), "StochasticRank: global optimization of scale-free discrete
+    Weights are one per query: a query's value has no parts that documents' weights could belong to.
+
+    References
+    ----------
+    A. Ustimenko, L. Prokhorenkova (2020), "StochasticRank: global optimization of scale-free discrete
     functions", ICML.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> gradient, hessian = lp.StochasticRank("ndcg").gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])
     >>> gradient.round(4)  # of two documents the rest is known: (1 - 1/log2(3)) times the density at 0 of N(0, 2)
     array([ 0.1041, -0.1041], dtype=float32)
     """
 
+    measure: str | Measure
+    _: KW_ONLY
+    sigma: Number = 1.0
+    samples: int = 1
+    mu: Number = 0.0
+    seed: int = 0
+    hessian: str = "gauss_newton"
+    normalize: str | None = None
+    labels: str | None = None
+
     usual = "gauss_newton"
-    sigma: Number
-    mu: Number
+    others = tuple(CHAINS)
+    scheduled = "sigma", "mu"
 
-    def __init__(
-        self,
-        measure: str | Measure,
-        *,
-        sigma: Number = 1.0,
-        samples: int = 1,
-        mu: Number = 0.0,
-        seed: int = 0,
-        hessian: str = "gauss_newton",
-        normalize: str | None = None,
-        labels: npt.ArrayLike | None = None,
-    ) -> None:
-        kind = admitted(measure, "StochasticRank", tuple(CHAINS))
-        self._shape(hessian, normalize)
-        sigma, mu = (
-            check_of_iteration(number, name, "lp.cosine(1.0, 0.1, 200)")
-            for number, name in ((sigma, "sigma"), (mu, "mu"))
-        )
-        if sigma == 0.0:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.scheduled:
+            keep(self, **{name: check_of_iteration(getattr(self, name), name, "lp.cosine(1.0, 0.1, 200)")})
+        if self.sigma == 0.0:
             raise LambdaplugError("sigma: expected a positive number or a schedule, got 0.")
-        self._set(sigma=sigma, mu=mu)
-        self._begin(kind, labels, samples, seed)
-
-    def __repr__(self) -> str:
-        return self._called(sigma=(self.sigma, 1.0), samples=(self.samples, 1), mu=(self.mu, 0.0))
 
     @property
     def cutoff(self) -> int | None:
-        return self.measure.cutoff
-
-    @property
-    def cutoffs(self) -> frozenset[int | None]:
-        return frozenset([self._ranks])
-
-    @property
-    def _ranks(self) -> int | None:
-        """How many ranks it must know: when a document is held out, the next one moves up."""
-        return None if self.measure.cutoff is None else self.measure.cutoff + 1
-
-    @property
-    def schedules(self) -> tuple[Number | Guard, ...]:
-        return self.sigma, self.mu
+        return self.kind.cutoff
 
     def resolved(self, moment: Moment) -> StochasticRank:
         if is_constant(self.sigma) and is_constant(self.mu):
@@ -275,26 +241,19 @@ class StochasticRank(Sampled):
                 f"{self!r}: sigma is {sigma:g} and mu {mu:g} at iteration {moment.iteration}; sigma must be positive "
                 "and mu >= 0."
             )
-        return self._with(sigma=sigma, mu=mu)
+        return planned(self, sigma=sigma, mu=mu)
 
-    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:
-        coefficient, gradient, hessian = into
-        queries, (first, last) = ranking.queries, task[:2]
+    def at(self, round: Round) -> list[Leaf]:
+        queries = round.queries
         refuse_document_weights(self, queries)
         gain, _, norm, discount, k = self.prepared(queries)
         sigma, mu = constant(self.sigma), constant(self.mu)
-        centres, lower = ranking.scores, None
+        draw, *kernels = drawing(self, round, sigma, "normal")
+        centres = EMPTY, EMPTY
         if mu > 0.0:
-            rows = len(queries.labels)
-            region = slice(int(queries.offsets[first]), int(queries.offsets[last]))
-            centres, lower = scratch.array("centres", 2, rows)[:, :rows]
-            lower[region] = sigma * mu * np.nan_to_num(queries.labels_of(self.labels)[region])
-            centres[region] = ranking.scores[region] - lower[region]
-        room = scratch.array("held out", STOCHASTIC_RANK_ROWS, queries.longest + PADDING, np.float32)
-        how = sigma, CHAINS.get(type(self.measure), LINEAR)
-        for sample in range(self.samples):
-            draw = label_hash(self.labels, queries), self.seed, sample, sigma
-            noisy, orders = noisy_order(ranking, task, scratch, draw, "normal", self._ranks, lower)
-            lists = queries.offsets, first, last, orders[0]
-            sums = coefficient / self.samples, gradient, hessian
-            stochastic_rank_kernel()(centres, noisy[0], how, (gain, norm, discount, k), lists, room, sums)
+            lower = sigma * mu * np.nan_to_num(queries.labels_of(self.labels))
+            centres = lower, round.scores - lower
+        how = sigma, CHAINS.get(type(self.kind), LINEAR)
+        values = (gain, norm, discount, k), draw, self.samples, how, centres, round.coefficient, round.level
+        kernels = [*kernels, stochastic_rank_kernel()]
+        return [Leaf(leaves.stochastic_rank, kernels, values)]

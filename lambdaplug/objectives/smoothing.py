@@ -15,89 +15,47 @@ no iteration, are the same at any number of threads and on any part of a cluster
 scores move. Where nothing moves, they are repeated.
 """
 
-import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ..checking import integer
 from ..errors import LambdaplugError
-from ..kernels import label_hash_kernel, noise_kernel
-from ..queries import COUNTED, Array, Labels, Queries, Task
+from ..kernels import VARIATES, count_kernel, label_hash_kernel, noise_kernel, rank_kernel
+from ..queries import COUNTED, Queries
 from ..schedules import Number, check_of_iteration
-from .base import Ranking, Scratch
+from .base import Round
 
-if TYPE_CHECKING:
-    from .lambdarank import LambdaRank
+__all__ = ["NO_DRAW", "check_noise", "drawing", "label_hash"]
 
-__all__ = ["check_noise", "label_hash", "noisy_order", "noisy_ranking"]
+Draw: TypeAlias = tuple[npt.NDArray[np.uint32], int, float, int, bool]  # as leaves.py has it
+NO_DRAW: Draw = np.empty(0, np.uint32), 0, 0.0, -1, False
 
 
-def check_noise(noise: object, samples: object, kind: object, neighbours: object, seed: object) -> Number:
-    """The noise, if all of these make sense."""
+def check_noise(noise: object, kind: object) -> Number:
+    """The noise, if both make sense."""
     noise = check_of_iteration(noise, "noise", "lp.cosine(1.0, 0.1, 200)")
-    integer(samples, "samples")
-    integer(seed, "seed", 0, 2**63 - 1)
-    if neighbours is not None:
-        integer(neighbours, "neighbours", purpose=", or None for all pairs")
-    if kind not in ("logistic", "normal"):
-        raise LambdaplugError(f"noise_kind: expected 'logistic' or 'normal', got {kind!r}.")
+    if kind not in VARIATES:
+        raise LambdaplugError(f"noise_kind: expected {', '.join(map(repr, VARIATES))}, got {kind!r}.")
     return noise
 
 
-def noisy_order(
-    ranking: Ranking,
-    task: Task,
-    scratch: Scratch,
-    draw: tuple[npt.NDArray[np.uint32], int, int, float],
-    kind: str,
-    cutoff: int | None,
-    lower: Array | None = None,
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """The task's noisy scores, less ``lower``, and their order, as tables of one row. Good until the thread's next ones.
-
-    ``draw``: hashes of the labels, seed, sample and noise. ``cutoff``: how many ranks are needed; None = all.
-    """
-    queries = ranking.queries
-    rows, offsets = len(queries.labels), queries.offsets
-    # As long as the data set, as orders are; only a thread's own queries are ever touched.
-    noisy, orders = scratch.array("noisy scores", 1, rows), scratch.array("noisy order", 1, rows, np.int32)
-    z, order = noisy[0], orders[0]
-    noise_kernel(kind)(ranking.scores, draw, offsets, task.first, task.last, z)
-    region = slice(int(offsets[task.first]), int(offsets[task.last]))
-    if lower is not None:
-        z[region] -= lower[region]
-    top, longest = queries.top(cutoff), queries.longest
-    if top is not None or longest > COUNTED:
-        order[region] = next(iter(ranking.orders.values()))[region]  # a guess at the top
-    buffers = scratch.array("keys", 2, longest), scratch.array("documents", 2, longest, np.int32)
-    queries.rank_part(z, top, task.first, task.last, order, *buffers, known=False)
-    return noisy, orders
+def drawing(objective: Any, round: Round, noise: float, kind: str) -> tuple[Draw, Any, Any]:
+    """What a leaf with noisy orders is told, and its kernels: the noise's, and one that ranks."""
+    hashes, sorts = label_hash(objective.labels, round.queries), round.queries.longest > COUNTED
+    key = id(hashes), objective.seed, noise, kind
+    number = round.draws.setdefault(key, len(round.draws))  # equal draws are made once for all leaves
+    draw = hashes, objective.seed, noise, number, sorts
+    return draw, noise_kernel(kind), rank_kernel() if sorts else count_kernel()
 
 
-def noisy_ranking(objective: "LambdaRank", ranking: Ranking, task: Task, scratch: Scratch, sample: int) -> Ranking:
-    """The task's queries in the order of noisy scores, with the scores as they are. Good until the thread's next one."""
-    hashes = label_hash(objective.labels, ranking.queries)
-    draw = (hashes, objective.seed, sample, float(objective.noise))  # type: ignore[arg-type]
-    cutoff = None if objective.neighbours is not None else objective.construction.ranks(objective.measure)
-    noisy, orders = noisy_order(ranking, task, scratch, draw, objective.noise_kind, cutoff)
-    key = "noisy", id(objective), id(orders)  # all outlive the round
-    found: Ranking | None = ranking.engines.get(key)
-    if found is None:
-        places = dict.fromkeys([*ranking.orders, cutoff, None], orders[0])
-        found = dataclasses.replace(ranking, orders=places, noisy=noisy[0], engines={})
-        ranking.engines[key] = found
-    return found
-
-
-def label_hash(source: Labels | None, queries: Queries) -> npt.NDArray[np.uint32]:
-    """32 bits of each query's labels in this source, or the data set's own; made once per data set."""
+def label_hash(column: str | None, queries: Queries) -> npt.NDArray[np.uint32]:
+    """32 bits of each query's labels in this column, or the data set's own; made once per data set."""
 
     def make() -> npt.NDArray[np.uint32]:
         out = np.empty(len(queries), np.uint32)
-        labels = np.ascontiguousarray(queries.labels_of(source))
+        labels = np.ascontiguousarray(queries.labels_of(column))
         label_hash_kernel()(labels, queries.offsets, out)
         return out
 
-    return queries.memo(("label hash", source), make)
+    return queries.memo(("label hash", column), make)

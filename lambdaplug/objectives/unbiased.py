@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import plotting
 from ..checking import is_number, not_negative, positive, shown
+from ..columns import column_name
 from ..costs import RankNet
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import PairBias
-from ..measures import Measure
-from ..queries import Array, Column, Labels, Queries, Task, vector
+from ..queries import Array, Queries, vector
 from ..rows import row_order
 from ..schedules import Moment
 from ..tables import Report
-from ..values import Text, Value, called
-from .base import EMPTY, Into, Objective, Ranking, Scratch, Wanted, require_objective
+from ..values import Value, keep
+from .base import EMPTY, Asked, Objective, Round, planned, require_objective
 from .lambdarank import LambdaRank
 
 __all__ = ["PositionBias", "Unbiased", "keep_state", "last_state"]
@@ -32,50 +34,37 @@ METHODS = ("additive", "pairwise")
 ROWS = "rows"
 MOST = 1 << 20  # positions
 USUAL_RATE = 0.1  # LightGBM's default, where no Booster says its own
-USUAL_REGULARIZATION = {"additive": 0.0, "pairwise": 0.1}  # LightGBM's; by which curves are nearest to the truth
+PAIRWISE_REGULARIZATION = 0.1  # by which curves are nearest to the truth; the additive method's is LightGBM's, 0
 DAMPING = 0.001  # LightGBM's: keeps a step finite where a position has no hessian
 
 
-class Positions(Labels):
-    """Where each row was shown: integers, 0 for the top."""
-
-    def __init__(self, values: npt.ArrayLike) -> None:
-        super().__init__(_checked(values).astype(np.float64))
-
-    def __reduce__(self) -> Any:
-        return Positions, (self.values,)
-
-    def of(self, queries: Queries) -> Array:
-        if len(self) != queries.total_rows:
-            raise LambdaplugError(
-                f"position: expected one value per row of the data set ({queries.total_rows}), got {len(self)}. They follow the "
-                "rows into LightGBM's subsets and folds. A slice of an XGBoost DMatrix, and a fold of xgb.cv, do not say "
-                "which rows they hold: there, use position='rows', or leave out position= and store the positions in the "
-                "DMatrix, dtrain.set_float_info('label_lower_bound', position), which slices keep."
-            )
-        return super().of(queries)
-
-
-def _checked(values: npt.ArrayLike) -> Integers:
+def _checked(own: Array, name: str = "position") -> Integers:
     """Positions as integers, refused unless they are >= 0."""
-    own = vector(values, "position")
     wrong = np.flatnonzero(~(np.isfinite(own) & (own >= 0) & (own < MOST) & (own == np.floor(own))))
     if len(wrong):
         row = int(wrong[0])
         raise LambdaplugError(
-            f"position: expected integers from 0, the top, to {MOST - 1}, one per row; row {row} has {own[row]:g}. Leave out "
+            f"{name}: expected integers from 0, the top, to {MOST - 1}, one per row; row {row} has {own[row]:g}. Leave out "
             "rows that were not shown."
         )
     return own.astype(np.int64)
 
 
+@dataclass(frozen=True, repr=False)
 class PositionBias(Report, Value):
-    """What a training has learned of its display positions; see :func:`lambdaplug.analysis.position_bias`.
+    """What a training has learned of its display positions; see :func:`lambdaplug.position_bias`.
 
-    Attributes
+    Parameters
     ----------
     method : str
         ``"additive"`` or ``"pairwise"``.
+    columns : sequence
+        By position what was learned: one sequence (additive), or two (pairwise).
+    counts : sequence, optional
+        By position the number of rows, and of those with a label above 0.
+
+    Attributes
+    ----------
     bias : array
         By position, of the additive method: what was added to the scores. Otherwise empty.
     plus, minus : array
@@ -89,15 +78,25 @@ class PositionBias(Report, Value):
         method t+. For the additive one o/(1 - a + a o), where o = exp(bias - bias of the first) is a ratio of odds, and a
         the mean chance of a click at the first position, a = sum(clicks/propensity)/sum(rows), which is linear in a: the
         ratio of chances that belongs to o (Zhang, Yu 1998, "What's the relative risk?", JAMA).
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> lp.PositionBias("pairwise", [[1.0, 0.5], [1.0, 0.9]]).propensity
+    array([1. , 0.5])
     """
 
     method: str
-    columns: tuple[tuple[float, ...], ...]
-    counts: tuple[tuple[float, ...], ...]
+    columns: Sequence[Sequence[float] | npt.NDArray[Any]]
+    counts: Sequence[Sequence[float] | npt.NDArray[Any]] | npt.NDArray[Any] = ((), ())
 
-    def __init__(self, method: str, columns: Sequence[npt.ArrayLike], counts: Any = ((), ())) -> None:
-        own, given = (tuple(tuple(np.asarray(one, np.float64).tolist()) for one in some) for some in (columns, counts))
-        self._set(method=method, columns=own, counts=given)
+    def __post_init__(self) -> None:
+        for name in ("columns", "counts"):
+            several = getattr(self, name)
+            keep(self, **{name: tuple(tuple(np.asarray(one, np.float64).tolist()) for one in several)})
+
+    def written(self) -> str:
+        return Value.__repr__(self)
 
     def __repr__(self) -> str:
         values = np.array2string(self.propensity, precision=3, threshold=10)
@@ -192,6 +191,12 @@ class State:
         if missing > 0:
             self.columns = [np.append(own, np.zeros(missing, own.dtype)) for own in self.columns]
 
+    def copy(self) -> State:
+        """One that may go on while this one stays as it is."""
+        other = copy.copy(self)
+        other.columns = list(self.columns)
+        return other
+
     @property
     def curve(self) -> PositionBias:
         return PositionBias(self.method, self.columns, self.counts)
@@ -252,6 +257,7 @@ def last_state(objective: Objective) -> State | None:
 Propensities: TypeAlias = Sequence[float] | npt.NDArray[Any] | PositionBias | Callable[[int], float]
 
 
+@dataclass(frozen=True, repr=False)
 class Unbiased(Objective):
     """Learn from clicks without learning where they were seen: the bias of display positions taken out of any objective.
 
@@ -282,9 +288,9 @@ class Unbiased(Objective):
     ----------
     objective : Objective
         Any objective of lambdaplug; the correction goes around the whole of it.
-    position : array of int, Dask column, "rows" or None
-        Where each row was shown, one value per row; 0 is the top. ``"rows"``: the place of a row within its query, as in
-        XGBoost. None: what the data set says, LightGBM's ``Dataset(position=...)`` (which LightGBM renumbers in the order of
+    position : str, optional
+        The name of a column (see :func:`attach`) with where each row was shown, integers, 0 for the top. ``"rows"``: the place of
+        a row within its query, as in XGBoost. Default: what the data set says, LightGBM's ``Dataset(position=...)`` (which LightGBM renumbers in the order of
         first appearance), or an XGBoost DMatrix's ``label_lower_bound``, which ranking does not use and ``xgb.cv`` keeps.
     method : str
         ``"additive"`` or ``"pairwise"``.
@@ -307,122 +313,89 @@ class Unbiased(Objective):
     -----
     What is learned belongs to the training and is no part of the model; ``lp.position_bias`` reads it afterwards.
     ``gradients`` learns nothing: it returns those of a first round. On a cluster the sums are those over all workers, and
-    ``position`` is ``"rows"`` or a Dask column, laid out with the rows by ``lp.dask.partition_by_query``.
+    ``position`` is ``"rows"`` or a column, laid out with the rows by ``lp.dask.partition_by_query``.
 
-    References: Z. Hu, Y. Wang, Q. Peng, H. Li (2019), "Unbiased LambdaMART: an unbiased pairwise learning-to-rank
+    References
+    ----------
+    Z. Hu, Y. Wang, Q. Peng, H. Li (2019), "Unbiased LambdaMART: an unbiased pairwise learning-to-rank
     algorithm", WWW. T. Joachims, A. Swaminathan, T. Schnabel (2017), "Unbiased learning-to-rank with biased feedback",
     WSDM. On a real engine's logs such corrections improved the prediction of clicks more surely than rankings: P. Hager
     et al. (2024), "Unbiased learning to rank meets reality: lessons from Baidu's large-scale search dataset", SIGIR.
 
+    Examples
+    --------
+    >>> import lambdaplug as lp
     >>> objective = lp.Unbiased(lp.LambdaRank("ndcg@10"), position="rows")
     >>> objective
     Unbiased(LambdaRank('ndcg@10'), position='rows')
-    >>> weighed = lp.Unbiased(lp.LambdaRank("map"), position=[0, 1], propensities=[1.0, 0.5])
-    >>> weighed.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2])[0]
+    >>> weighed = lp.Unbiased(lp.LambdaRank("map"), position="shown", propensities=[1.0, 0.5])
+    >>> weighed.gradients(labels=[0, 1], scores=[0.0, 0.0], group=[2], columns={"shown": [0, 1]})[0]
     array([ 0.5, -0.5], dtype=float32)
     """
 
-    summable = False  # what it learns, it learns from all queries
-
     objective: Objective
-    position: Labels | str | None
-    method: str
-    regularization: float
-    rate: float | None
-    propensities: tuple[float, ...] | Callable[[int], float] | None
-    clip: float
-    normalize: bool
-    start: PositionBias | None
-    state: State | None  # of a round's plan
-    total: Total | None  # of a round's plan on a cluster
-    counted: bool
+    position: str | None = None
+    method: str = "additive"
+    _: KW_ONLY
+    regularization: float | None = None
+    rate: float | None = None
+    propensities: Propensities | None = None
+    clip: float = 20.0
+    normalize: bool = False
+    start: PositionBias | None = None
 
-    def __init__(
-        self,
-        objective: Objective,
-        position: Any = None,
-        method: str = "additive",
-        *,
-        regularization: float | None = None,
-        rate: float | None = None,
-        propensities: Propensities | None = None,
-        clip: float = 20.0,
-        normalize: bool = False,
-        start: PositionBias | None = None,
-    ) -> None:
-        if isinstance(require_objective(objective), Unbiased):
-            raise LambdaplugError(f"expected an objective such as lp.LambdaRank('map'), got {objective!r}.")
+    summable = False  # what it learns, it learns from all queries
+    state: ClassVar[State | None] = None  # of a round's plan
+    total: ClassVar[Any] = None  # of a round's plan on a cluster
+
+    def __post_init__(self) -> None:
+        if isinstance(require_objective(self.objective), Unbiased):
+            raise LambdaplugError(f"expected an objective such as lp.LambdaRank('map'), got {self.objective!r}.")
+        method, known = self.method, self.propensities is not None
         if method not in METHODS:
             raise LambdaplugError(f"method: expected 'additive' or 'pairwise', got {shown(method)}.")
-        if isinstance(position, str) and position != ROWS:
-            raise LambdaplugError(f"position: expected one value per row, 'rows' or None, got {position!r}.")
-        known = propensities is not None
         if known or method == "pairwise":
-            _require_pairs(objective)
-        if rate is not None and (known or method == "pairwise"):
+            _require_pairs(self.objective)
+        if self.rate is not None and (known or method == "pairwise"):
             raise LambdaplugError("rate: it is the additive method's; leave it out.")
-        if normalize and not known:
+        if self.normalize and not known:
             raise LambdaplugError("normalize: it is for propensities=; leave it out.")
-        if known and position is None:
+        if known and self.position is None:
             raise LambdaplugError(
-                "propensities: expected position= beside them, one value per row or 'rows', as LightGBM renumbers the "
+                "propensities: expected position= beside them, the name of a column or 'rows', as LightGBM renumbers the "
                 "positions of a Dataset."
             )
+        start = self.start
         if start is not None and (not isinstance(start, PositionBias) or known or start.method != method):
             raise LambdaplugError(
                 f"start: expected what the same method has learned, lp.position_bias(booster), got {shown(start)}."
             )
-        if not (position is None or isinstance(position, str)):
-            position = Column(position) if hasattr(position, "__dask_graph__") else Positions(position)
-        self._set(objective=objective, position=position, method=method, total=None)
-        own = USUAL_REGULARIZATION[method] if regularization is None else regularization
-        self._set(regularization=not_negative(own, "regularization"), clip=positive(clip, "clip"))
-        self._set(rate=None if rate is None else positive(rate, "rate"), normalize=bool(normalize), start=start)
-        self._set(propensities=None if propensities is None else _propensities(propensities), state=None)
-        self._set(counted=not known)
-
-    def __repr__(self) -> str:
-        propensities = self.propensities
-        if propensities is not None:
-            known = repr(propensities) if callable(propensities) else f"<{len(propensities)} values>"
-        return called(
-            "Unbiased",
-            repr(self.objective),
-            position=(self.position, None),
-            method=(self.method, "additive"),
-            regularization=(self.regularization, USUAL_REGULARIZATION[self.method]),
-            rate=(self.rate, None),
-            clip=(self.clip, 20.0),
-            propensities=(None if propensities is None else Text(known), None),
-            normalize=(self.normalize, False),
-            start=(self.start, None),
-        )
+        keep(self, clip=positive(self.clip, "clip"), normalize=bool(self.normalize))
+        if self.position is not None:
+            keep(self, position=column_name(self.position, "position"))
+        if self.regularization is not None:
+            keep(self, regularization=not_negative(self.regularization, "regularization"))
+        if self.rate is not None:
+            keep(self, rate=positive(self.rate, "rate"))
+        if self.propensities is not None:
+            keep(self, propensities=_propensities(self.propensities))
 
     @property
-    def parts(self) -> tuple[Objective, ...]:
-        return (self.objective,)
+    def counted(self) -> bool:
+        return self.propensities is None
 
     @property
     def cutoff(self) -> int | None:
         return self.objective.cutoff
 
-    @property
-    def target(self) -> Measure | None:
-        return self.objective.target
-
     def check_order(self, queries: Queries) -> None:
         self.objective.check_order(queries)
 
-    @property
-    def sources(self) -> tuple[Labels, ...]:
-        own = (self.position,) if isinstance(self.position, Column) else ()
-        return tuple(dict.fromkeys((*super().sources, *own)))
-
     def check_share(self) -> None:
-        if self.position is None or isinstance(self.position, Positions):
+        if self.position is None:
             raise LambdaplugError(
                 f"{self!r}: on a cluster, position must follow the rows: expected 'rows', where the rows of each query stand in "
-                "the order shown, or a Dask column: dX, dy, dq, dposition = lp.dask.partition_by_query(X, y, qid, position)."
+                "the order shown, or the name of a column."
             )
         if self.normalize:
             raise LambdaplugError(
@@ -435,18 +408,18 @@ class Unbiased(Objective):
         """Of each row."""
 
         def make() -> Integers:
-            if isinstance(self.position, Labels):
-                return _checked(self.position.of(queries))
             if self.position == ROWS:
                 return row_order(queries.offsets).astype(np.int64)
+            if self.position is not None:
+                return _checked(queries.column(self.position), f"column {self.position!r}")
             if queries.position is None:
                 raise LambdaplugError(
-                    "position: the data set does not say where its rows were shown. Pass lp.Unbiased(..., position=values), one "
-                    "value per row, 0 for the top; position='rows' if the rows of each query stand in the order shown; or "
-                    "store them: lgb.Dataset(X, y, group=sizes, position=values), "
-                    "dtrain.set_float_info('label_lower_bound', values)."
+                    "position: the data set does not say where its rows were shown. Attach a column, "
+                    "lp.attach(data, position=values), 0 for the top, and name it: lp.Unbiased(..., position='position'); "
+                    "position='rows' if the rows of each query stand in the order shown; or store them: "
+                    "lgb.Dataset(X, y, group=sizes, position=values), dtrain.set_float_info('label_lower_bound', values)."
                 )
-            own = _checked(queries.position)
+            own = _checked(vector(queries.position, "position"))
             if len(own) != len(queries.labels):
                 raise LambdaplugError(
                     f"position: expected one value per row of the data set ({len(queries.labels)}), got {len(own)}."
@@ -460,20 +433,18 @@ class Unbiased(Objective):
             return self
         inner = self.objective.resolved(moment)
         if self.propensities is not None:
-            return self._with(objective=inner)
-        memory = moment.memory
-        state = None if memory is None else memory.get(self)
-        if state is None:
-            state = State(self.method, self.start)
-            if memory is not None:  # a training, which begins
-                memory[self] = state
-                keep_state(self, state)
-                if moment.iteration > 0 and self.start is None:
-                    _warn_of_a_new_beginning(moment.iteration)
+            return planned(self, objective=inner)
+        known: State | None = moment.recall(self)
+        if known is None and moment.memory is not None and moment.iteration > 0 and self.start is None:
+            _warn_of_a_new_beginning(moment.iteration)
+        state = State(self.method, self.start) if known is None else known.copy()
+        moment.keep(self, state)
+        if moment.memory is not None and not moment.look:
+            keep_state(self, state)
         rate = self.rate
         if rate is None and self.method == "additive":
             rate = moment.rate()
-        return self._with(objective=inner, state=state, rate=rate, total=moment.total)
+        return planned(self, objective=inner, state=state, rate=rate, total=moment.total)
 
     def weights(self, queries: Queries) -> Array:
         """One per row: 1/propensity of its position."""
@@ -482,7 +453,7 @@ class Unbiased(Objective):
             positions = self.positions(queries)
             last = int(positions.max(initial=-1))
             assert self.propensities is not None
-            curve = _curve(self.propensities, last + 1, int(positions.min(initial=last)))
+            curve = _curve(_propensities(self.propensities), last + 1, int(positions.min(initial=last)))
             weight: Array = np.minimum(1.0 / curve, self.clip)[positions]
             if self.normalize:
                 clicked = queries.labels > 0.0
@@ -493,14 +464,14 @@ class Unbiased(Objective):
 
         return queries.memo(("propensities", self.position, self.propensities, self.clip, self.normalize), make)
 
-    def answer(self, queries: Queries, values: Array, wanted: Wanted) -> tuple[Any, Any]:
+    def answer(self, queries: Queries, values: Array, asked: Asked) -> tuple[Any, Any]:
         """As every objective's; a plan of a training also learns from what comes out."""
-        assert wanted.bias is None
-        plan = self.resolved(Moment(wanted.iteration, wanted.memory))
+        assert asked.bias is None
+        plan = self.resolved(Moment(asked.iteration, asked.memory))
         positions, state = plan.positions(queries), plan.state
 
         def inner(values: Array, bias: PairBias | None = None) -> tuple[Any, Any]:
-            return plan.objective.answer(queries, values, wanted._replace(memory=None, bias=bias))
+            return plan.objective.answer(queries, values, asked._replace(memory=None, bias=bias))
 
         weight = EMPTY if queries.query_weight is None else queries.query_weight
         plus, minus = np.zeros((2, len(positions)))
@@ -513,13 +484,14 @@ class Unbiased(Objective):
             shifted = values + state.columns[0][positions] if len(values) == len(positions) else values
             out = inner(shifted)
             rate = USUAL_RATE if plan.rate is None else plan.rate
-            state.step(positions, out, plan.total, rate, plan.regularization)
+            state.step(positions, out, plan.total, rate, plan.regularization or 0.0)
             return out
         out = inner(values, PairBias(*state.factors(positions, plan.clip), plus, minus, weight))
-        state.weigh(positions, plus, minus, plan.total, plan.regularization)
+        regularization = PAIRWISE_REGULARIZATION if plan.regularization is None else plan.regularization
+        state.weigh(positions, plus, minus, plan.total, regularization)
         return out
 
-    def accumulate(self, ranking: Ranking, task: Task, scratch: Scratch, into: Into) -> None:  # noqa: ARG002
+    def at(self, round: Round) -> NoReturn:
         raise LambdaplugError(
             f"{self!r} cannot be a part of another objective: the correction goes around the whole, lp.Unbiased(lp.Mixture(...))."
         )
@@ -527,11 +499,11 @@ class Unbiased(Objective):
 
 def _require_pairs(objective: Objective) -> None:
     """Refuse an objective that has other leaves than LambdaRank with a pair cost."""
-    for part in objective.parts:
+    for part in objective.inner:
         _require_pairs(part)
-    if objective.parts:
+    if objective.inner:
         return
-    if not isinstance(objective, LambdaRank) or not objective.construction.costed:
+    if not isinstance(objective, LambdaRank) or not objective.rule.costed:
         raise LambdaplugError(
             f"{objective!r}: method='pairwise' and propensities= weigh pairs, and need lp.LambdaRank, a Mixture or a Graded of "
             "such, with a construction that has a pair cost. method='additive' takes any objective."

@@ -1,0 +1,127 @@
+"""The columns of a log, of whatever kind it is, each checked as it is read; and counts of it by row and position."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..checking import import_pandas, shown
+from ..errors import LambdaplugError
+from ..grouping import Array
+
+__all__ = ["Array", "Integers", "Log", "Placements", "add_up"]
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+
+class Placements(NamedTuple):
+    """How often each row was shown at each position, and clicked there; one entry per row and position that occur."""
+
+    row: Integers
+    position: Integers
+    impressions: Integers
+    clicks: Integers
+
+
+def add_up(row: Integers, position: Integers, impressions: npt.NDArray[Any], clicks: npt.NDArray[Any]) -> Placements:
+    """Counts added up by row and position."""
+    wide = int(position.max(initial=0)) + 1
+    keys, cell = np.unique(row * wide + position, return_inverse=True)
+    sums = (np.bincount(cell.reshape(-1), weights=counts).astype(np.int64) for counts in (impressions, clicks))
+    return Placements(keys // wide, keys % wide, *sums)
+
+
+class Log:
+    """A frame of pandas or polars, an Arrow table or a dict of columns; ``caller`` begins the messages."""
+
+    def __init__(self, frame: Any, caller: str) -> None:
+        for late in ("collect", "compute"):
+            if hasattr(type(frame), late):
+                raise LambdaplugError(f"{caller}: this frame is not in memory yet: pass frame.{late}().")
+        names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
+        if names is None:
+            raise LambdaplugError(
+                f"{caller}: expected a DataFrame of pandas or polars, an Arrow table or a dict of columns, got {shown(frame)}."
+            )
+        self.frame, self.caller, self.names = frame, caller, list(names)
+        self.lines: int | None = None
+
+    @property
+    def make(self) -> Callable[[dict[str, Any]], Any]:
+        """What makes a frame of this kind of columns: pandas' of a dict."""
+        if isinstance(self.frame, Mapping):
+            return lambda columns: import_pandas().DataFrame(columns)
+        kind = type(self.frame)
+        return getattr(kind, "from_pydict", kind)
+
+    def column(self, name: str, role: str) -> npt.NDArray[Any]:
+        if name not in self.names:
+            listed = ", ".join(map(str, self.names))
+            raise LambdaplugError(f"{self.caller}: {role}={name!r}: there is no such column. There are: {listed}.")
+        column = self.frame[name]
+        values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+        if values.dtype.kind in "US" and not isinstance(column, np.ndarray):
+            values = np.array(column, dtype=object)  # NumPy would make text of a NaN or a number among texts
+        self.lines = len(values) if self.lines is None else self.lines
+        if values.ndim != 1 or len(values) != self.lines or not self.lines:
+            raise LambdaplugError(
+                f"{self.caller}: {role}={name!r}: expected one value per line of the log, and at least one line; got an array of "
+                f"shape {values.shape} beside {self.lines} lines."
+            )
+        return values
+
+    def ids(self, name: str, role: str) -> tuple[Integers, npt.NDArray[Any]]:
+        """The values as numbers 0, 1, ... in the order of their first appearance, and the values by these numbers."""
+        values, known = self.column(name, role), dict[Any, int]()
+        codes = np.fromiter((known.setdefault(one, len(known)) for one in values.tolist()), np.int64, len(values))
+        for value, number in known.items():
+            if _is_missing(value):
+                self._refuse(name, role, codes == number, "an id", "drop it, or give it an id of its own")
+        return codes, values[np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))]
+
+    def numbers(self, name: str, role: str, expected: str, remedy: str, most: float = np.inf, least: int = 0) -> Array:
+        """Integers within these bounds."""
+        given = self.column(name, role)
+        try:
+            values = given.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise LambdaplugError(
+                f"{self.caller}: {role}={name!r}: expected numbers, got {given.dtype} ({error}). Drop the lines without one."
+            ) from None
+        right = np.isfinite(values) & (values == np.floor(values)) & (values >= least) & (values <= most)
+        self._refuse(name, role, ~right, expected, remedy)
+        return values
+
+    def flags(self, name: str, role: str) -> Array:
+        several = "several clicks in an impression count as one: pass the column > 0"
+        return self.numbers(name, role, "0 or 1", several, most=1)
+
+    def counts(self, name: str, role: str) -> Array:
+        return self.numbers(name, role, "an integer >= 0", "drop the line")
+
+    def positions(self, name: str, top: int | None) -> Integers:
+        """From 0."""
+        drop, least = "drop the lines of results that were not shown", top or 0
+        values = self.numbers(name, "position", f"an integer >= {least}", drop, 1 << 20, least)
+        first = int(values.min()) if top is None else top
+        if first > 1:
+            raise LambdaplugError(
+                f"{self.caller}: position={name!r}: the smallest is {first}. Say which number the log gives to the first place: top=1."
+            )
+        return values.astype(np.int64) - first
+
+    def _refuse(self, name: str, role: str, wrong: npt.NDArray[np.bool_], expected: str, remedy: str) -> None:
+        if wrong.any():
+            line = int(np.argmax(wrong))
+            got = self.column(name, role)[line]
+            raise LambdaplugError(
+                f"{self.caller}: {role}={name!r}: expected {expected} in each line, got {got} in line {line} (counted from 0): {remedy}."
+            )
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' sign for a missing value equals nothing, not even in an if
+        return True

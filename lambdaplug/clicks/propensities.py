@@ -1,0 +1,293 @@
+"""How likely each display position is looked at, from logs in which documents changed places."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import plotting
+from ..errors import LambdaplugError, LambdaplugWarning
+from .log import Array, Integers, Log, Placements, add_up
+from .sessions import Sessions
+from .simulation import Clicks
+
+__all__ = ["PropensityCurve", "estimate_propensities"]
+
+STEPS = 100
+CLOSE = 1e-10  # of a step of the logarithms
+
+
+@dataclass(frozen=True, eq=False)
+class PropensityCurve:
+    """Propensities by position with intervals; ``lp.Unbiased(..., propensities=curve)`` takes it as it is.
+
+    Attributes
+    ----------
+    propensity : array
+        By position, relative to the first one that is known; NaN for one that the log does not link to it.
+    low, high : array
+        The ends of the intervals; both 1 for the first.
+    level : float
+        Of the intervals.
+
+    Examples
+    --------
+    >>> curve = PropensityCurve(np.array([1.0, 0.5]), np.array([1.0, 0.4]), np.array([1.0, 0.6]), level=0.95)
+    >>> curve
+    PropensityCurve([1.  0.5], low=[1.  0.4], high=[1.  0.6], level=0.95)
+    """
+
+    propensity: Array
+    low: Array
+    high: Array
+    level: float
+
+    def __repr__(self) -> str:
+        values, low, high = (
+            np.array2string(one, precision=3, threshold=10) for one in (self.propensity, self.low, self.high)
+        )
+        return f"PropensityCurve({values}, low={low}, high={high}, level={self.level:g})"
+
+    def __len__(self) -> int:
+        return len(self.propensity)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.propensity, dtype)
+
+    def plot(self, ax: Any = None, truth: Any = None) -> Any:
+        """The propensities by position with their intervals, and the true ones where they are known. Returns Matplotlib's axes."""
+        with plotting.drawing(ax) as ax:
+            if truth is not None:
+                known = np.asarray(truth, float)
+                ax.plot(known / known[0], "k--", label="truth")
+            ax.plot(self.propensity, marker="o", markersize=3, label="harvested")
+            name = f"{self.level:.0%} interval"
+            ax.fill_between(np.arange(len(self)), self.low, self.high, alpha=0.2, color=plotting.BLUE, label=name)
+            ax.set(xlabel="display position, 0 the top", ylabel="propensity relative to the first position")
+            ax.set_title("How likely a position is looked at")
+            plotting.integers(ax.xaxis)
+            plotting.legend(ax)
+        return ax
+
+
+def estimate_propensities(
+    log: Any,
+    *,
+    query: str = "query",
+    document: str = "document",
+    position: str = "position",
+    click: str = "click",
+    impressions: str | None = None,
+    top: int | None = None,
+    randomized: bool = False,
+    level: float = 0.95,
+) -> PropensityCurve:
+    """How likely users look at each position, from a log in which the same documents were shown at several.
+
+    Where a document of a query was seen at more than one place (two rankers, a model that changed, an A/B test, swaps for
+    the purpose), its clicks tell the places apart: relevance is the same, only the place differs. With the chance p_k r of
+    a click on a document of relevance r at position k, and n_k impressions and c_k clicks of it there, the p solve
+
+        sum of c_k = sum of (c_0 + c_1 + ...) n_k p_k/(n_0 p_0 + n_1 p_1 + ...)  for each k,
+
+    the sums over all documents seen at two positions or more. No ranking model is needed, and none is assumed. This is the
+    all-pairs estimator of Agarwal et al. with a relevance of each document's own in place of one per pair of positions.
+    What it takes for granted is that a look depends on the position alone. Intervals are by the delta method for log p,
+    with the spread between queries or that of independent clicks, whichever is larger.
+
+    Parameters
+    ----------
+    log : Sessions, Clicks or DataFrame
+        What ``lp.data.from_sessions`` or ``lp.data.simulate_clicks`` returned; or a log with one line per result shown, a
+        frame of pandas or polars, an Arrow table or a dict of columns.
+    query, document, position, click : str
+        The columns of such a frame, as in ``lp.data.from_sessions``.
+    impressions : str, optional
+        A column of counts: then each line stands for so many impressions, and ``click`` holds the clicks among them.
+    top : int, optional
+        The number that a frame gives to the first place; default the smallest one, if that is 0 or 1.
+    randomized : bool
+        The results of each query were shown in random order: all its documents together are what was seen at several
+        positions, and no document has to come twice.
+    level : float
+        Of the intervals.
+
+    Returns
+    -------
+    PropensityCurve
+        ``propensity``, ``low`` and ``high`` by position; compare it with ``lp.position_bias(booster).propensity``, ``.plot()``
+        it, or train with it: ``lp.Unbiased(objective, position, propensities=curve)``.
+
+    References
+    ----------
+    A. Agarwal, I. Zaitsev, X. Wang, C. Li, M. Najork, T. Joachims (2019), "Estimating position bias without intrusive
+    interventions", WSDM. X. Wang, M. Bendersky, D. Metzler, M. Najork (2016), "Learning to rank with selection bias in
+    personal search", SIGIR (randomised results).
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> labels, group = [2, 1, 0, 0] * 200, [4] * 200
+    >>> log = lp.data.simulate_clicks(labels, group, users="position", examination=1.0, rankings=5, sessions=40)
+    >>> curve = estimate_propensities(log)
+    >>> bool(np.abs(curve.propensity - [1, 1 / 2, 1 / 3, 1 / 4]).max() < 0.05)
+    True
+    """
+    if not 0 < level < 1:
+        raise LambdaplugError(f"level: expected a number between 0 and 1, such as 0.95; got {level!r}.")
+    if isinstance(log, Sessions):
+        counts, asked = log.placements, log.qid
+    elif isinstance(log, Clicks):
+        first = np.minimum.reduceat(log.rows, np.cumsum(log.group) - log.group)  # of a query's rows: its number
+        counts, asked = log.placements, np.zeros(int(log.rows.max()) + 1, np.int64)
+        asked[log.rows] = np.repeat(first, log.group)
+    else:
+        counts, asked = _of_lines(
+            Log(log, "estimate_propensities"), (query, document, position, click), impressions, top
+        )
+    if randomized:
+        counts = add_up(asked[counts.row], counts.position, counts.impressions, counts.clicks)
+        asked = np.arange(int(asked.max()) + 1)
+    return _estimated(_linked(counts, asked, "query" if randomized else "document"), level)
+
+
+def _of_lines(
+    log: Log, names: tuple[str, str, str, str], impressions: str | None, top: int | None
+) -> tuple[Placements, Integers]:
+    """The counts by document of a query and position, and the query of each such document."""
+    queries, _ = log.ids(names[0], "query")
+    documents, ids = log.ids(names[1], "document")
+    place = log.positions(names[2], top)
+    if impressions is None:
+        clicks = log.flags(names[3], "click")
+        times = np.ones(len(clicks))
+    else:
+        clicks, times = log.counts(names[3], "click"), log.counts(impressions, "impressions")
+    if (clicks > times).any():
+        line = int(np.argmax(clicks > times))
+        raise LambdaplugError(
+            f"estimate_propensities: line {line} has {clicks[line]:g} clicks in {times[line]:g} impressions: count at most one "
+            "click per impression."
+        )
+    keys, row = np.unique(queries * len(ids) + documents, return_inverse=True)
+    return add_up(row.reshape(-1), place, times, clicks), keys // len(ids)
+
+
+class _Cells(NamedTuple):
+    """Impressions and clicks by unit (what was seen at several positions) and position, both numbered without gaps."""
+
+    unit: Integers
+    query: Integers  # of the unit
+    place: Integers
+    impressions: Array
+    clicks: Array
+    positions: Integers  # by place
+
+
+def _linked(counts: Placements, asked: Integers, what: str) -> _Cells:
+    """The units seen at two positions or more, with those positions that clicks link to the first; a warning names others."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    row, position, impressions, clicks = (values[counts.impressions > 0] for values in counts)
+    wide = int(position.max(initial=0)) + 1
+    seen = np.bincount(row) > 1 if len(row) else np.zeros(0, bool)
+    if not seen.any():
+        raise LambdaplugError(
+            f"estimate_propensities: no {what} was seen at two positions, so that nothing tells the position from the "
+            "relevance. Use a log with several rankers or a changed model, or exchange results for a share of the searches; "
+            "if each query's results were shown in random order, pass randomized=True; else learn the curve beside a "
+            "model: lp.Unbiased(objective, position)."
+        )
+    kept = seen[row]
+    shape = len(seen), wide
+    shown = csr_array((np.ones(np.count_nonzero(kept)), (row[kept], position[kept])), shape=shape)
+    clicked = csr_array((1.0 * (clicks[kept] > 0), (row[kept], position[kept])), shape=shape)
+    # An arrow from each position to one that was clicked where both had the same unit: a curve that is neither 0 nor
+    # infinite needs a way there and back.
+    part = connected_components(shown.T @ clicked, connection="strong")[1]
+    several = np.flatnonzero(np.bincount(part)[part] > 1)
+    if not len(several):
+        raise LambdaplugError(
+            f"estimate_propensities: of the {what}s that were seen at several positions too few were clicked: no two positions "
+            "have clicks in both directions. Use a longer log."
+        )
+    linked = part == part[several[0]]
+    others = np.setdiff1d(position, np.flatnonzero(linked))
+    if len(others):
+        listed = f"{', '.join(map(str, others[:10]))}{', ...' if len(others) > 10 else ''}"
+        warnings.warn(
+            f"estimate_propensities: the positions {listed} are not known: clicks on {what}s seen there and elsewhere do not "
+            f"link them to position {several[0]}, to which the others are relative. A longer log, or positions put together, "
+            "would.",
+            LambdaplugWarning,
+            stacklevel=3,
+        )
+    kept &= linked[position]
+    kept &= (np.bincount(row[kept], minlength=len(seen)) > 1)[row]
+    units, unit = np.unique(row[kept], return_inverse=True)
+    positions, place = np.unique(position[kept], return_inverse=True)
+    numbers = np.unique(asked[units], return_inverse=True)[1].reshape(-1)
+    return _Cells(unit.reshape(-1), numbers, place.reshape(-1), 1.0 * impressions[kept], 1.0 * clicks[kept], positions)
+
+
+def _estimated(cells: _Cells, level: float) -> PropensityCurve:
+    from scipy.special import stdtrit
+
+    theta, error = _solved(cells)
+    many = int(cells.query.max()) + 1
+    half = float(stdtrit(max(many - 1, 1), 0.5 + level / 2)) * error
+    curve = np.full((3, int(cells.positions[-1]) + 1), np.nan)
+    curve[:, cells.positions] = np.exp([theta, theta - half, theta + half])
+    return PropensityCurve(curve[0], curve[1], curve[2], level)
+
+
+def _solved(cells: _Cells) -> tuple[Array, Array]:
+    """log p by place, 0 for the first, and standard errors: Newton's method for a sum that is concave in log p."""
+    from scipy.sparse import csr_array
+
+    unit, query, place, impressions, clicks, _ = cells
+    total = np.bincount(unit, weights=clicks)
+    won, size = np.bincount(place, weights=clicks), (len(query), len(cells.positions))
+
+    def table(values: Array) -> Any:
+        return csr_array((values, (unit, place)), shape=size)
+
+    def at(theta: Array) -> tuple[float, Array]:
+        """What is maximised, and the share of each cell in its unit's clicks."""
+        weight = impressions * np.exp(theta[place])
+        whole = np.bincount(unit, weights=weight)
+        return float(won @ theta - total @ np.log(whole)), weight / whole[unit]
+
+    theta = np.log(won / np.bincount(place, weights=impressions))
+    theta -= theta[0]
+    value, share = at(theta)
+    for _ in range(STEPS):
+        expected = total[unit] * share
+        gradient = won - np.bincount(place, weights=expected)
+        shares = table(share)
+        bend = np.diag(np.bincount(place, weights=expected)) - (shares.T @ table(expected)).toarray()
+        step = np.append(0.0, np.linalg.solve(bend[1:, 1:], gradient[1:]))
+        factor = 1.0
+        while (found := at(theta + factor * step))[0] < value - 1e-12 * abs(value) and factor > 1e-9:
+            factor /= 2
+        theta, (value, share) = theta + factor * step, found
+        if np.abs(step).max() < CLOSE:
+            break
+    inverse = np.linalg.inv(bend[1:, 1:])
+
+    # The spread of the gradient: as it is between queries, and as independent clicks would have it. The first is 0 for a
+    # position that one query alone knows.
+    rest = csr_array((clicks - expected, (query[unit], place)), shape=(int(query.max()) + 1, size[1]))
+    many = rest.shape[0]
+    between = (rest.T @ rest).toarray() * (many / max(many - 1, 1))
+    rate = np.minimum(expected / impressions, 1.0)
+    spread = impressions * rate * (1.0 - rate)
+    crossed = (shares.T @ table(spread)).toarray()
+    whole = (shares.T @ table(share * np.bincount(unit, weights=spread)[unit])).toarray()
+    within = np.diag(np.bincount(place, weights=spread)) - crossed - crossed.T + whole
+    variances = [np.diag(inverse @ middle[1:, 1:] @ inverse) for middle in (between, within)]
+    return theta, np.append(0.0, np.sqrt(np.maximum(*variances)))
