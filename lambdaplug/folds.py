@@ -12,7 +12,7 @@ from .callers import callers
 from .checking import integer
 from .columns import carry
 from .errors import LambdaplugError
-from .grouping import AS_IDS, group_sizes, look_like_ids
+from .grouping import group_sizes
 
 __all__ = ["QueryFolds", "query_folds"]
 
@@ -77,7 +77,7 @@ def query_folds(
     Parameters
     ----------
     group : array
-        The number of documents of each query, in order. Query ids are refused where they can be told from sizes.
+        The number of documents of each query, in order. Query ids go to ``qid``.
     n : int
         The number of folds.
     seed : int
@@ -100,12 +100,6 @@ def query_folds(
     [[5], [0, 1], [2, 3, 4]]
     """
     sizes = group_sizes(group, qid, rows)
-    if rows is None and qid is None and look_like_ids(sizes):
-        raise LambdaplugError(
-            f"query_folds: expected the number of documents of each query, got {len(sizes)} values in runs of equal ones, "
-            f"which would be {sizes.sum()} rows: are these query ids? {AS_IDS} If they are sizes, say how many rows "
-            f"there are: rows={sizes.sum()}."
-        )
     n = integer(n, "query_folds: n", 2, len(sizes), purpose=", the number of queries")
     fold_of = np.empty(len(sizes), dtype=np.int64)
     for fold, queries in enumerate(np.array_split(np.random.default_rng(seed).permutation(len(sizes)), n)):

@@ -11,13 +11,11 @@ from .checking import on_host, shown
 from .errors import LambdaplugError
 from .rows import sizes_of
 
-__all__ = ["AS_IDS", "Array", "group_sizes", "look_like_ids", "query_sizes", "vector"]
+__all__ = ["AS_IDS", "Array", "group_sizes", "query_sizes", "vector"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Sizes: TypeAlias = npt.NDArray[np.int64]
 
-LONGEST = 10_000  # documents of a query that LightGBM's own objectives take
-MANY = 20
 AS_IDS = "Sizes are np.unique(ids, return_counts=True)[1] for sorted ids; ids are passed as qid=."
 
 
@@ -64,33 +62,12 @@ def group_sizes(group: npt.ArrayLike | None, qid: npt.ArrayLike | None = None, r
         raise LambdaplugError(f"{error} It is the number of documents of each query. {AS_IDS}") from None
     if sizes.size and not (np.isfinite(sizes).all() and (sizes >= 0).all() and (sizes == np.floor(sizes)).all()):
         raise LambdaplugError(f"group: expected the number of documents of each query (integers >= 0). {AS_IDS}")
-    found = sizes.astype(np.int64)
-    if rows is not None:
-        _check_rows(found, rows)
-    return found
-
-
-def _check_rows(sizes: Sizes, rows: int) -> None:
-    """Refuse sizes that do not add up to the rows, and ids that do by chance."""
-    hint = f" It has one value per row: are these query ids? {AS_IDS}" if len(sizes) == rows else ""
-    if sizes.sum() != rows:
+    if rows is not None and sizes.sum() != rows:
+        hint = f" It has one value per row: are these query ids? {AS_IDS}" if len(sizes) == rows else ""
         raise LambdaplugError(
-            f"group: the sizes of {len(sizes)} queries add up to {sizes.sum()}, not to {rows} rows.{hint}"
+            f"group: the sizes of {len(sizes)} queries add up to {int(sizes.sum())}, not to {rows} rows.{hint}"
         )
-    if hint and look_like_ids(sizes):
-        raise LambdaplugError(f"group: {np.count_nonzero(sizes == 0)} of {rows} queries would have no rows.{hint}")
-
-
-def look_like_ids(values: Sizes) -> bool:
-    """Whether these are query ids rather than sizes: each occurs in one run of equal values, and most more than once.
-
-    So do a few blocks of equal sizes. Ids are many different values, or begin at 0, or are all beyond any usual size.
-    """
-    runs = sizes_of(values)
-    if len(runs) < 2 or len(values) < 2 * len(runs) or len(np.unique(values)) < len(runs):
-        return False
-    from_zero = values[0] == 0 and bool((np.diff(values) >= 0).all())
-    return len(runs) >= MANY or from_zero or int(values.min()) > LONGEST
+    return sizes.astype(np.int64)
 
 
 def query_sizes(qid: Any, name: str = "qid", rows: int | None = None) -> Sizes:

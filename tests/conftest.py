@@ -2,7 +2,14 @@
 
 import os
 
+import hypothesis
 import pytest
+
+# The same examples in every run, so that a failure here is one elsewhere. Look for new ones:
+# python -m pytest --hypothesis-profile search --hypothesis-seed random
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("search", deadline=None)
+hypothesis.settings.load_profile("fixed")
 
 # Two test processes share the cores. A booster's idle threads would go on spinning there for milliseconds after each of its
 # parallel regions; told before OpenMP is loaded, they sleep. Results do not depend on it.
