@@ -114,9 +114,6 @@ def test_diagnostics_plot(data):
     axes = curves.plot()
     assert len(axes.lines) == 5
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), next(iter(curves.values())))
-    single = analysis.top_labels(scores=rounds[0], **given)
-    bars = single.plot(names="label 4")
-    assert [patch.get_width() for patch in bars.patches] == single["label 4 in the top 3"].tolist()
 
 
 @pytest.mark.parametrize("host", ["lightgbm", "xgboost"])
@@ -248,6 +245,7 @@ def test_where_there_is_nothing_to_explain():
     )
     assert np.isnan(silent.correlation)
     assert silent.pairs is None
+    assert silent.worst == -1
     smooth = lp.analysis.explain_difference(lp.LambdaRank("ndcg"), lp.Approx("ndcg"), LABELS, SCORES, GROUP)
     assert "pairs are not known" in str(smooth)
     with pytest.raises(lp.LambdaplugError, match="explain_difference: expected an objective such as"):
@@ -361,21 +359,15 @@ def test_changes_along_directions_are_those_of_ranking_anew(name):
     table = sparse.random(len(labels), 18, 0.2, "csr", random_state=0)
     weights, moved, directions = rng.normal(size=18), rng.normal(size=18), rng.normal(size=(40, 18))
     base, steps = np.round(table @ weights, 1), [0.01, 0.3, -2.0]  # with ties
-    found = [
-        Landscape(weights, base, table, Queries(labels, group), name, threads).along(
-            directions.__getitem__, 40, steps, moved
-        )
-        for threads in (1, 3)
-    ]
-    np.testing.assert_array_equal(found[0].change, found[1].change)
+    found = Landscape(weights, base, table, Queries(labels, group), name).along(directions, steps, moved)
     start = base + table @ moved
     before = by_hand(name, start, labels, group)
-    assert found[0].queries == len(before)
-    assert found[0].value == pytest.approx(before.mean(), abs=1e-12)
+    assert found.queries == len(before)
+    assert found.value == pytest.approx(before.mean(), abs=1e-12)
     for direction, (index, step) in itertools.product((0, 31, 39), enumerate(steps)):
         d = by_hand(name, start + step * (table @ directions[direction]), labels, group) - before
-        assert found[0].change[direction, index] == pytest.approx(d.mean(), abs=1e-12)
-        assert found[0].error[direction, index] == pytest.approx(stats.sem(d), abs=1e-9)
+        assert found.change[direction, index] == pytest.approx(d.mean(), abs=1e-12)
+        assert found.error[direction, index] == pytest.approx(stats.sem(d), abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["lightgbm", "xgboost", "linear"])
@@ -405,8 +397,6 @@ def test_the_report_is_that_of_a_booster_whose_weights_were_changed(kind, booste
     assert report.curves.iterations.tolist() == [0.0, 0.02, 0.3]
     assert report.curves["direction 1"].tolist() == [report.value, *(report.value + report.trial.change[1])]
     assert report.curves["highest"][1] == pytest.approx(report.value + report.trial.change[:, 0].max())
-    again = lp.analysis.local_optimality(booster, *PART, "ndcg@10", **asked, rule="strict", threads=1)
-    np.testing.assert_array_equal(report.trial.change, again.trial.change)
 
 
 def look(weights, labels, group, **asked):
@@ -467,7 +457,7 @@ def test_wrong_arguments_are_named(boosters, recipe):
     for message, arguments in [
         ("directions: expected", {"directions": 0}),
         ("steps: expected", {"steps": [0.1, -0.1]}),
-        ("rule: expected", {"rule": "loose"}),
+        ("expected rule='significant' or 'strict'", {"rule": "loose"}),
         ("between 0 and 1", {"level": 1.0}),
         (r"one row per label \(840\), got 839", {"X": DATA.X[1:]}),
         ("the features themselves", {"X": lgb.Dataset(DATA.X)}),

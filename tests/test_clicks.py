@@ -108,8 +108,6 @@ def test_frames_of_every_kind_are_read_alike():
         np.testing.assert_array_equal(found.pairs, whole.pairs)
     with pytest.raises(lp.LambdaplugError, match="expected a DataFrame of pandas or polars, an Arrow table or a dict"):
         lp.data.from_sessions([1, 2, 3], **NAMES)
-    with pytest.raises(lp.LambdaplugError, match=r"not in memory yet: pass frame.compute\(\)"):
-        lp.data.from_sessions(type("Lazy", (), {"compute": None})(), **NAMES)
 
 
 GOOD = {"q": [1, 1, 1, 2], "d": list("abca"), "p": [1, 2, 3, 1], "c": [0, 1, 0, 0]}
@@ -193,17 +191,6 @@ def simulated(seed, queries=150, documents=6, **options):
     return lp.data.simulate_clicks(labels, [documents] * queries, **given)
 
 
-def lines(log, documents):
-    """Of simulated clicks, as a log of counts."""
-    return {
-        "query": log.rows // documents,
-        "document": log.rows % documents,
-        "position": log.position + 1,
-        "clicks": log.count,
-        "shown": np.full(len(log.rows), log.sessions),
-    }
-
-
 def test_the_true_curve_is_found_and_lies_in_the_intervals_as_often_as_they_say():
     inside = []
     for seed in range(60):
@@ -235,28 +222,23 @@ def test_shuffled_results_need_no_document_twice():
         lp.estimate_propensities(log)
 
 
-def same(a, b, tolerance):
-    for name in ("propensity", "low", "high"):
-        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=tolerance)
-
-
-def test_every_source_of_a_log_gives_the_same_curve():
-    log = simulated(5)
-    expected = lp.estimate_propensities(log)
-    counted = lines(log, 6)
-    found = lp.estimate_propensities(counted, click="clicks", impressions="shown")
-    same(found, expected, 1e-9)
-    # The same, impression by impression.
-    single = {name: np.repeat(counted[name], log.sessions) for name in ("query", "document", "position")}
+def rows_of(log, documents):
+    """Of simulated clicks, as a session log has them."""
     turn = np.tile(np.arange(log.sessions), len(log.rows))
-    single["click"] = (turn < np.repeat(log.count, log.sessions)).astype(int)
+    rows, count, position = (np.repeat(values, log.sessions) for values in (log.rows, log.count, log.position))
     page = np.repeat(np.arange(len(log.group)), log.group)
-    single["session"] = np.repeat(page, log.sessions) * log.sessions + turn
-    same(lp.estimate_propensities(single), found, 0)
-    names = {name: name for name in ("query", "document", "position", "click", "session")}
-    rows = lp.data.from_sessions(single, **names)
-    same(lp.estimate_propensities(rows), expected, 1e-9)
-    same(pickle.loads(pickle.dumps(expected)), expected, 0)
+    table = {"q": rows // documents, "d": rows % documents, "p": position + 1, "c": turn < count}
+    return lp.data.from_sessions(
+        {**table, "s": np.repeat(page, log.sessions) * log.sessions + turn}, **NAMES, session="s"
+    )
+
+
+def test_a_session_log_and_simulated_clicks_give_the_same_curve():
+    log = simulated(5)
+    expected, found = (lp.estimate_propensities(one) for one in (log, rows_of(log, 6)))
+    for curve in (found, pickle.loads(pickle.dumps(expected))):
+        for name in ("propensity", "low", "high"):
+            np.testing.assert_allclose(getattr(curve, name), getattr(expected, name), rtol=1e-9)
 
 
 def test_a_curve_trains_and_plots():
@@ -279,34 +261,39 @@ def test_a_curve_trains_and_plots():
     plt.close(ax.figure)
 
 
+def counted(document, position, clicks, query=0, times=10):
+    """Rows of a log in which each of these was shown so many times."""
+    many = len(document)
+    turn = np.tile(np.arange(times), many)
+    table = {"q": query, "d": document, "p": position, "c": clicks}
+    table = {name: np.repeat(np.broadcast_to(values, many), times) for name, values in table.items()}
+    table |= {"c": turn < table["c"], "s": np.arange(many * times)}
+    return lp.data.from_sessions(table, **NAMES, session="s", top=0)
+
+
 def test_positions_that_nothing_links_are_named():
     # Two documents change places at 0 and 1, two at 3 and 4; 5 was never clicked.
-    log = {
-        "document": ["a", "a", "b", "b", "c", "c", "d", "d", "a"],
-        "position": [0, 1, 0, 1, 3, 4, 3, 4, 5],
-        "shown": [10] * 9,
-        "click": [4, 1, 4, 3, 2, 1, 2, 1, 0],
-        "query": [0] * 9,
-    }
+    log = counted(list("aabbccdda"), [0, 1, 0, 1, 3, 4, 3, 4, 5], [4, 1, 4, 3, 2, 1, 2, 1, 0])
     with pytest.warns(lp.LambdaplugWarning, match=r"the positions 3, 4, 5 are not known.*to position 0"):
-        curve = lp.estimate_propensities(log, impressions="shown")
+        curve = lp.estimate_propensities(log)
     # sum of c_1 = sum of c n p_1/(n + n p_1)
     np.testing.assert_allclose(curve.propensity, [1.0, 0.5])
     assert curve.low[1] < 0.5 < curve.high[1]  # one query alone: as if clicks were independent
 
 
 def test_what_propensities_cannot_be_had_from():
-    once = {"query": [0, 0], "document": [1, 2], "position": [0, 1], "click": [1, 0]}
-    with pytest.raises(lp.LambdaplugError, match="no document was seen at two positions"):
-        lp.estimate_propensities(once)
-    with pytest.raises(lp.LambdaplugError, match="too few were clicked"):
-        lp.estimate_propensities({**once, "document": [1, 1]})
-    with pytest.raises(lp.LambdaplugError, match="no query was seen at two positions"):
-        lp.estimate_propensities({**once, "query": [0, 1]}, randomized=True)
-    with pytest.raises(lp.LambdaplugError, match="line 1 has 3 clicks in 2 impressions"):
-        lp.estimate_propensities({**once, "click": [1, 3], "shown": [2, 2]}, impressions="shown")
-    with pytest.raises(lp.LambdaplugError, match="level: expected a number between 0 and 1"):
-        lp.estimate_propensities(once, level=95)
+    for options, message in (
+        ({}, "no document was seen at two positions"),
+        ({"document": ["a", "a"]}, "too few were clicked"),
+        ({"query": [0, 1], "randomized": True}, "no query was seen at two positions"),
+        ({"level": 95}, "level: expected a number between 0 and 1"),
+    ):
+        asked = {name: options.pop(name) for name in ("randomized", "level") if name in options}
+        log = counted(**{"document": ["a", "b"], "position": [0, 1], "clicks": [1, 0], **options})
+        with pytest.raises(lp.LambdaplugError, match=message):
+            lp.estimate_propensities(log, **asked)
+    with pytest.raises(lp.LambdaplugError, match=r"expected rows made of a log, lp.data.from_sessions\(frame"):
+        lp.estimate_propensities(GOOD)
 
 
 # --- simulated clicks ----------------------------------------------------------------------------------------------

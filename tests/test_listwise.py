@@ -180,7 +180,7 @@ def test_the_weight_of_calibrated_may_follow_a_schedule():
             lambda: lp.analysis.calibration([0, 1], [0.0]),
             "expected one label, score and weight per row, got 2, 1 and 2",
         ),
-        (lambda: lp.analysis.calibration([0, 1], [0.0, 1.0], [0.5, 1]), "bins: expected an integer >= 1, or edges"),
+        (lambda: lp.analysis.calibration([0, 1], [0.0, 1.0], 0), "bins: expected an integer >= 1"),
         (lambda: lp.analysis.calibration([0, 1], [0.0, 1.0], weight=[0, 0]), "weight: expected finite numbers"),
     ],
 )
@@ -213,11 +213,11 @@ def test_calibrated_scores_are_probabilities_and_those_of_other_objectives_are_n
 def test_calibration_by_hand():
     rng = np.random.default_rng(0)
     scores, labels, weight = rng.normal(size=500) * 2, rng.integers(0, 3, 500), rng.random(500)
-    found = lp.analysis.calibration(labels, scores, bins=[0.0, 0.2, 0.5, 1.0], max_label=2, weight=weight)
+    found = lp.analysis.calibration(labels, scores, bins=4, max_label=2, weight=weight)
     q, y = 1 / (1 + np.exp(-scores)), labels / 2
     assert found.logloss == pytest.approx(np.average(-y * np.log(q) - (1 - y) * np.log(1 - q), weights=weight))
     ece = 0.0
-    for bin, (low, high) in enumerate([(0.0, 0.2), (0.2, 0.5), (0.5, 1.0)]):
+    for bin, (low, high) in enumerate([(0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0)]):
         rows = (q >= low) & (q < high)
         assert found.counts[bin] == pytest.approx(weight[rows].sum())
         assert found.predicted[bin] == pytest.approx(np.average(q[rows], weights=weight[rows]))

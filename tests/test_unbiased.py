@@ -405,33 +405,20 @@ def test_simulated_users_click_as_they_are_said_to():
     assert "rankings shown 200 times" in repr(log)
 
 
-def test_simulated_trust_curves_and_cascades():
-    labels, group = np.zeros(4000, int), np.full(1000, 4)
-
-    def rates(**options):
-        log = lp.data.simulate_clicks(labels, group, sessions=50, chances=[0.2], **options)
-        return log.rate.reshape(1000, 4).mean(axis=0), log.propensity
-
-    given, curve = rates(users="position", examination=[0.9, 0.6, 0.5, 0.1])
-    np.testing.assert_allclose(given, 0.2 * np.array([0.9, 0.6, 0.5, 0.1]), atol=0.01)
-    assert curve.tolist() == [0.9, 0.6, 0.5, 0.1]
-    trusted, _ = rates(users="position", examination=0.0, trust=0.5)
-    np.testing.assert_allclose(trusted, 0.2 + 0.8 * 0.5 / np.arange(1, 5), atol=0.01)
-    cascade, seen = rates(users="cascade", examination=0.0)
-    np.testing.assert_allclose(seen, 0.8 ** np.arange(4), atol=0.01)
-    np.testing.assert_allclose(cascade, 0.2 * seen, atol=0.01)
-    _, persistent = rates(users="cascade", examination=0.0, persistence=0.5)
-    np.testing.assert_allclose(persistent, 0.9 ** np.arange(4), atol=0.01)
+def test_simulated_curves():
+    given = {"users": "position", "examination": [0.9, 0.6, 0.5, 0.1], "sessions": 50, "chances": [0.2]}
+    log = lp.data.simulate_clicks(np.zeros(4000, int), np.full(1000, 4), **given)
+    np.testing.assert_allclose(log.rate.reshape(1000, 4).mean(axis=0), 0.2 * log.propensity, atol=0.01)
+    assert log.propensity.tolist() == given["examination"]
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"users": "robots"}, "'last', 'position' or 'cascade'"),
-        ({"trust": 0.1}, "are for users"),
-        ({"users": "position", "trust": 2}, "from 0 to 1"),
+        ({"users": "robots"}, "'last' or 'position'"),
+        ({"rankings": 2}, "is for users='position'"),
         ({"users": "position", "examination": [1.0]}, "each of 2 ranks"),
-        ({"users": "cascade", "examination": [0.5, 1.0]}, "must not rise"),
+        ({"examination": [0.5, 1.0]}, "must not rise"),
         ({"users": "position", "rankings": 0}, "rankings"),
     ],
 )

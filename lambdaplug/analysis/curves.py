@@ -26,8 +26,8 @@ class Curves(Report, dict[str, Array]):
         One per round: values by name.
     over : str
         What the axis is.
-    units : mapping, optional
-        By name, what the values are: the plot's axis says it.
+    unit : str
+        What the values are: the plot's axis says it.
 
     Examples
     --------
@@ -38,15 +38,12 @@ class Curves(Report, dict[str, Array]):
 
     def __init__(
         self,
-        iterations: Sequence[int] | npt.ArrayLike,
+        iterations: npt.ArrayLike,
         rows: Sequence[Mapping[str, float]],
         over: str = "iteration",
-        units: Mapping[str, str] | None = None,
+        unit: str = "value",
     ) -> None:
-        axis = np.asarray(iterations)
-        self.iterations = axis if axis.dtype.kind == "f" and axis.size else axis.astype(np.int64)
-        self.over = over
-        self.units = dict(units or {})
+        self.iterations, self.over, self.unit = np.asarray(iterations), over, unit
         names = dict.fromkeys(name for row in rows for name in row)
         super().__init__({name: np.array([row.get(name, np.nan) for row in rows]) for name in names})
 
@@ -58,27 +55,17 @@ class Curves(Report, dict[str, Array]):
         head = [self.over, *(f"{self.iterations[k]:g}" for k in shown)]
         return [head, *([name, *(f"{values[k]:.4g}" for k in shown)] for name, values in self.items())]
 
-    def __str__(self) -> str:
-        lines = [f"{name}: {np.array2string(values, precision=4, threshold=6)}" for name, values in self.items()]
-        return "\n".join([*self._before(), *lines])
-
-    def plot(self, ax: Any = None, names: str | None = None) -> Any:
-        """All curves, or those whose names begin with ``names``, over the iterations (a single one: as bars).
-
-        Returns Matplotlib's axes.
-        """
-        chosen = {name: values for name, values in self.items() if names is None or name.startswith(names)}
-        unit = "; ".join(dict.fromkeys(self.units.get(name, "value") for name in chosen))
+    def plot(self, ax: Any = None) -> Any:
+        """All curves over the iterations; of a single one, bars. Returns Matplotlib's axes."""
         with plotting.drawing(ax) as ax:
             if len(self.iterations) == 1:
-                ax.barh(list(chosen), [values[0] for values in chosen.values()])
-                ax.invert_yaxis()  # the first name on top
-                ax.set(xlabel=unit, ylabel="name")
-                ax.set_title(f"{unit} at {self.over} {self.iterations[0]:g}".capitalize())
+                ax.barh(list(self), [values[0] for values in self.values()])
+                ax.set(xlabel=self.unit, ylabel="name")
+                ax.set_title(f"{self.unit} at {self.over} {self.iterations[0]:g}".capitalize())
                 return ax
-            for name, values in chosen.items():
-                ax.plot(self.iterations, values, label=name)
-            ax.set(xlabel=self.over, ylabel=unit)
-            ax.set_title(f"{unit} by {self.over}".capitalize())
+            for name, values in self.items():
+                ax.plot(self.iterations, values, ".-", label=name)
+            ax.set(xlabel=self.over, ylabel=self.unit)
+            ax.set_title(f"{self.unit} by {self.over}".capitalize())
             plotting.legend(ax)
         return ax

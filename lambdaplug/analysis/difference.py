@@ -139,22 +139,17 @@ class Difference(Report):
         return "\n".join([*lines, *aligned(cells)])
 
     def plot(self, axes: Any = None) -> Any:
-        """Gradient against gradient, the queries' correlations, and the worst query's documents. Three Matplotlib axes."""
-        with plotting.drawing(axes, "AB;CC", figsize=(8.0, 7.0)) as drawn:
-            cloud, queries, documents = drawn
+        """Gradient against gradient, and the worst query's documents. Two Matplotlib axes."""
+        with plotting.drawing(axes, "A;B", figsize=(8.0, 7.0)) as drawn:
+            cloud, documents = drawn
             scaled = self.gradient_a + self.difference
             cloud.plot(self.gradient_a, scaled, ".", markersize=2, alpha=0.5)
             cloud.axline((0, 0), slope=1, color="0.5", linewidth=0.8)
             cloud.set(xlabel="gradient of a", ylabel=f"gradient of b / {self.scale:.3g}, the scale")
             cloud.set_title(f"All documents:\ncorrelation {self.correlation:.3f}, sign flips {self.flips:.1%}")
-            known = self.query_correlation[~np.isnan(self.query_correlation)]
-            queries.hist(known, bins=np.linspace(min(0.0, known.min(initial=0.0)), 1.0, 31))
-            queries.set(xlabel="correlation of a and b within a query", ylabel="number of queries")
-            queries.set_title("Each query")
             documents.set(xlabel="document of the query", ylabel="gradient")
             documents.set_title("No query differs but in scale")
-            for axis in (queries.yaxis, documents.xaxis):
-                plotting.integers(axis)
+            plotting.integers(documents.xaxis)
             if self.worst >= 0:
                 rows = slice(*self.offsets[self.worst : self.worst + 2].tolist())
                 for name, values, shift in (("a", self.gradient_a, -0.2), ("b / scale", scaled, 0.2)):
@@ -224,21 +219,37 @@ def explain_difference(
         _exact(objective, queries, values, iteration) for objective in (objective_a, objective_b)
     )
     correlation, flips, scale = _compared(a, b)
-    scaled = b / scale if scale > 0 else b
-    starts = queries.offsets.tolist()
-    each = [slice(start, stop) for start, stop in itertools.pairwise(starts)]
-    squares = np.array([np.sum((scaled - a)[rows] ** 2) for rows in each])
-    worst = int(np.argmax(squares)) if len(squares) and squares.max() > 1e-18 * max(np.sum(a**2), np.sum(b**2)) else -1
-    found = None
-    if worst >= 0:
-        forces = [pair_forces(objective, queries, worst, values, iteration) for objective in (objective_a, objective_b)]
-        if forces[0] is not None and forces[1] is not None:
-            found = _pairs(queries, values, worst, forces[0], forces[1] / (scale if scale > 0 else 1.0), pairs)
-    ratio = float(np.sum(hessian_b) / np.sum(hessian_a)) if np.sum(hessian_a) > 0 else np.nan
+    factor = scale if scale > 0 else 1.0
+    difference = b / factor - a
+    each = [slice(start, stop) for start, stop in itertools.pairwise(queries.offsets.tolist())]
     like, flipped, times = np.array([_compared(a[rows], b[rows]) for rows in each]).reshape(-1, 3).T
-    shares = squares / squares.sum() if squares.sum() > 0 else squares
-    whole = objective_a, objective_b, queries.offsets, a, b, scaled - a, correlation, flips, scale, ratio
-    return Difference(*whole, like, flipped, times, shares, query_names(queries, qid), worst, found)
+    squares = np.array([np.sum(difference[rows] ** 2) for rows in each])
+    differs = squares.max(initial=0.0) > 1e-18 * max(np.sum(a**2), np.sum(b**2))
+    worst = int(np.argmax(squares)) if differs else -1
+    found = None
+    if differs:
+        first, second = (pair_forces(one, queries, worst, values, iteration) for one in (objective_a, objective_b))
+        if not np.isnan(first + second).any():
+            found = _pairs(queries, values, worst, first, second / factor, pairs)
+    return Difference(
+        a=objective_a,
+        b=objective_b,
+        offsets=queries.offsets,
+        gradient_a=a,
+        gradient_b=b,
+        difference=difference,
+        correlation=correlation,
+        flips=flips,
+        scale=scale,
+        hessian_scale=float(np.sum(hessian_b) / np.sum(hessian_a)) if np.sum(hessian_a) > 0 else np.nan,
+        query_correlation=like,
+        query_flips=flipped,
+        query_scale=times,
+        query_share=squares / (squares.sum() or 1.0),
+        query_ids=query_names(queries, qid),
+        worst=worst,
+        pairs=found,
+    )
 
 
 def _compared(a: Array, b: Array) -> tuple[float, float, float]:
@@ -267,30 +278,24 @@ def _pairs(queries: Queries, scores: Array, query: int, a: Array, b: Array, coun
     return tuple(found)
 
 
-def pair_forces(
-    objective: Objective, queries: Queries, query: int, scores: Array, iteration: int = 0
-) -> npt.NDArray[np.float64] | None:
-    """[i, j]: what the pair of the query's documents i and j adds to i's gradient; None if pairs are not all there is."""
-    forces: Array | None = None
-    if queries.sizes[query] > LARGEST:
-        return None
+def pair_forces(objective: Objective, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array:
+    """[i, j]: what the pair of the query's documents i and j adds to i's gradient; NaN if pairs are not all there is."""
+    forces = np.full((queries.sizes[query],) * 2, np.nan)
+    if len(forces) > LARGEST:
+        return forces
     if isinstance(objective, LambdaRank):
         forces = _without_each(objective.unscaled(), queries, query, scores, iteration)
     elif isinstance(objective, BuiltIn):
         forces = objective.pair_forces(queries, query, scores, iteration)
     elif isinstance(objective, Sum) and not any(objective.tier(queries, k).size for k in range(len(objective.inner))):
-        parts = zip(objective.weights_at(iteration), objective.inner, strict=True)
-        every = [(w, pair_forces(part, queries, query, scores, iteration)) for w, part in parts if w != 0.0]
-        forces = sum((w * one for w, one in every if one is not None), np.zeros(1))
-        forces = None if any(one is None for _, one in every) else forces
-    if forces is None:
-        return None
+        parts = [part for part in zip(objective.weights_at(iteration), objective.inner, strict=True) if part[0] != 0.0]
+        forces = np.sum([w * pair_forces(part, queries, query, scores, iteration) for w, part in parts], axis=0)
     # As the objective scales the query (weights, normalisation); unless they do not add up to its gradient.
     whole = _exact(objective, queries, scores, iteration)[0][queries.offsets[query] : queries.offsets[query + 1]]
     net = forces.sum(axis=1)
     factor = float(whole @ net / (net @ net)) if net.any() else 1.0
     slack = 1e-4 * float(np.abs(whole).max(initial=0.0))  # the hosts' sums are float32
-    return factor * forces if np.allclose(factor * net, whole, rtol=1e-4, atol=slack) else None
+    return forces * (factor if np.allclose(factor * net, whole, rtol=1e-4, atol=slack) else np.nan)
 
 
 def _without_each(objective: LambdaRank, queries: Queries, query: int, scores: Array, iteration: int) -> Array:

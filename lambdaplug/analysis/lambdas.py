@@ -6,6 +6,7 @@ them. It returns :class:`Curves`: arrays by name, one value per round, with a pl
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
@@ -140,30 +141,22 @@ def force_by_label(
         )
     raw = objective.unscaled()  # each pass would be scaled by a factor of its own
     queries = Queries(labels, group, qid=qid, columns=columns)
-    values = queries.labels
-    levels = np.unique(values).tolist()
-    highly = [level for level in levels if level >= high]
-    if not highly:
-        raise LambdaplugError(
-            f"force_by_label: no label is {high:g} or more; the largest is {values.max(initial=0):g}."
-        )
+    values, levels = queries.labels, np.unique(queries.labels).tolist()
+    if not any(level >= high for level in levels):
+        raise LambdaplugError(f"force_by_label: no label is {high:g} or more; they are {levels}.")
 
     def ask(scores: Array, _: int) -> dict[str, float]:
-        force = {level: np.zeros(len(values)) for level in levels}
-        for mine in highly:
-            rows = values == mine
-            for other in levels:
-                if other != mine:
-                    weight = np.where(rows | (values == other), 1.0, 0.0)
-                    pairs = Queries(values, queries.sizes, document_weight=weight, columns=queries.columns)
-                    force[other][rows] += raw.differentiate(pairs, scores, dtype=np.float64)[0][rows]
-        total = np.sum([np.abs(part) for part in force.values()], axis=0)
-        pushed = total > 0
-        return {
-            f"force from label {level:g}": float(np.mean(np.abs(part[pushed]) / total[pushed])) if pushed.any() else 0.0
-            for level, part in force.items()
-            if part.any()
-        }
+        force = np.zeros((len(levels), len(values)))
+        for mine, (number, other) in itertools.product(levels, enumerate(levels)):
+            if mine >= high and mine != other:
+                rows = values == mine
+                weight = np.where(rows | (values == other), 1.0, 0.0)
+                pairs = Queries(values, queries.sizes, document_weight=weight, columns=queries.columns)
+                force[number, rows] = np.abs(raw.differentiate(pairs, scores, dtype=np.float64)[0][rows])
+        pushed = force[:, force.any(axis=0)]
+        shares = (pushed / pushed.sum(axis=0)).mean(axis=1) if pushed.size else np.zeros(len(levels))
+        named = zip(levels, shares.tolist(), strict=True)
+        return {f"force from label {level:g}": share for level, share in named if share}
 
     return _over(ask, scores, queries, iterations, "share of the force")
 
@@ -306,23 +299,16 @@ def effective_pairs(
     queries = Queries(labels, group, qid=qid, columns=columns)
 
     def ask(scores: Array, _: int) -> dict[str, float]:
-        counts = count_pairs(objective, scores, queries)
-        return {f"effective pairs: {name}": float(count.sum()) for name, count in counts.items()}
+        found: dict[str, float] = {}
+        for part, tier in _parts(objective, queries):
+            counts = np.zeros(len(queries), dtype=np.int64)
+            leaf = part.rule.leaf(part, Round(queries, scores, draws={}), tier, counts)
+            queries.run([leaf], scores, 1, cutoff=None, levels=1)
+            name = f"effective pairs: {part.kind}"
+            found[name if name not in found else f"{name} ({len(found) + 1})"] = float(counts.sum())
+        return found
 
     return _over(ask, scores, queries, iterations, "pairs")
-
-
-def count_pairs(objective: Objective, scores: npt.ArrayLike, queries: Queries) -> dict[str, npt.NDArray[np.int64]]:
-    """For each LambdaRank inside an objective, by its measure, the number of pairs of each query that exert a force."""
-    values = vector(scores, "scores")
-    found: dict[str, npt.NDArray[np.int64]] = {}
-    for part, tier in _parts(objective, queries):
-        counts = np.zeros(len(queries), dtype=np.int64)
-        leaf = part.rule.leaf(part, Round(queries, values, draws={}), tier, counts)
-        queries.run([leaf], values, 1, cutoff=None, levels=1)
-        name = str(part.kind)
-        found[name if name not in found else f"{name} ({len(found) + 1})"] = counts
-    return found
 
 
 def _parts(objective: Objective, queries: Queries, tier: Array | None = None) -> Iterator[tuple[LambdaRank, Array]]:
@@ -345,9 +331,9 @@ def _over(
 ) -> Curves:
     """Numbers by name of each round's scores and iteration."""
     rounds = np.atleast_2d(np.asarray(scores, dtype=np.float64))
-    numbers = np.arange(len(rounds)) if iterations is None else np.atleast_1d(np.asarray(iterations))
+    numbers = np.arange(len(rounds)) if iterations is None else np.atleast_1d(iterations)
     expected = (len(numbers), len(queries.labels))
     if rounds.shape != expected:
         raise LambdaplugError(f"scores: expected {expected[0]} rounds of {expected[1]} rows, got {rounds.shape}.")
     rows = [ask(each, iteration) for each, iteration in zip(rounds, numbers.tolist(), strict=True)]
-    return Curves(numbers, rows, units={name: unit for row in rows for name in row})
+    return Curves(numbers, rows, unit=unit)

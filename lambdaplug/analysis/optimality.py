@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -14,12 +13,11 @@ import numpy.typing as npt
 from .. import plotting
 from ..checking import integer, progress_bar
 from ..errors import LambdaplugError
+from ..evaluation import per_query_values
 from ..hosts.base import raw_scores, sliceable, weights_of
-from ..kernels import get_num_threads, rank_kernel, value_kernel
 from ..measures import Measure, as_measure
 from ..objectives import LambdaRank
-from ..queries import Array, Queries, refuse_score
-from ..rows import row_order
+from ..queries import Array, Queries
 from ..tables import Report
 from .curves import Curves
 
@@ -28,9 +26,9 @@ __all__ = ["Landscape", "Optimality", "Trial", "local_optimality", "unit", "unit
 Rule: TypeAlias = Literal["significant", "strict"]
 
 STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # times the norm of all weights
+SHARE = 0.01  # of all directions, in what the report says
 TOLERANCE = 1e-12  # the same values summed in another order are no improvement
-BLOCK = 32  # directions at a time
-SHOWN = 4  # of them in the curves
+SHOWN = 4  # directions in the curves
 
 
 class Trial(NamedTuple):
@@ -57,7 +55,7 @@ class Landscape:
     """The mean of a measure over queries, at the weights of a model and around them.
 
     Scores are linear in the weights: along a direction u they are s + eta * table @ u. So a direction costs one pass over the
-    table, and every step along it one ranking. No result depends on the number of threads.
+    table, and every step along it one ranking.
 
     Parameters
     ----------
@@ -71,8 +69,6 @@ class Landscape:
         Labels and groups.
     measure : str or Measure
         What is looked at.
-    threads : int, optional
-        Default all cores.
 
     Examples
     --------
@@ -85,96 +81,51 @@ class Landscape:
     0.6309
     """
 
-    def __init__(
-        self,
-        weights: Array,
-        scores: Array,
-        table: Any,
-        queries: Queries,
-        measure: str | Measure,
-        threads: int | None = None,
-    ) -> None:
+    def __init__(self, weights: Array, scores: Array, table: Any, queries: Queries, measure: str | Measure) -> None:
         if table.shape[0] != len(queries.labels):
             raise LambdaplugError(f"X: expected one row per label ({len(queries.labels)}), got {table.shape[0]}.")
         self.weights, self.table, self.queries = weights, table, queries
-        self.scores = np.ascontiguousarray(scores, dtype=np.float64)
-        self.measure, self.threads = as_measure(measure), get_num_threads(threads)
-        self._prepared = self.measure.prepared_for(queries)
-        self._defined = int(np.count_nonzero(self._prepared.norm))
-        if not self._defined:
+        self.scores = np.asarray(scores, dtype=np.float64)
+        self.measure = as_measure(measure)
+        if not self._values(self.scores).size:
             raise LambdaplugError(
                 f"{self.measure} is undefined for every query ({self.measure.undefined}): nothing to measure."
             )
 
     def value(self, moved: Array | None = None) -> float:
         """The measure, with ``moved`` added to the weights."""
-        return self.along(lambda _: self.weights, 0, [], moved).value
+        return float(self._values(self._scores(moved)).mean())
 
-    def along(
-        self,
-        direction: Callable[[int], Array],
-        count: int,
-        steps: Sequence[float],
-        moved: Array | None = None,
-        tick: Callable[[int], Any] = lambda _: None,
-    ) -> Trial:
-        """Try every step along each of so many directions, vectors by number, from the weights (plus ``moved``)."""
-        start = self.scores if moved is None else self.scores + self.table @ moved
-        ranking = row_order(self.queries.offsets)
-        before = self._ruler()(start, ranking)
-        sums, squares = np.zeros((2, count, len(steps)))
-        for first in range(0, count, BLOCK):
-            block = range(first, min(first + BLOCK, count))
-            moves = self.table @ np.stack([direction(number) for number in block], axis=1)
-
-            def tried(number: int, moves: Array = moves, first: int = first) -> None:
-                measured, scores = self._ruler(), np.empty_like(start)
-                move, order = np.ascontiguousarray(moves[:, number - first]), ranking.copy()
-                for index, step in enumerate(steps):
-                    np.multiply(move, step, out=scores)
-                    np.add(scores, start, out=scores)
-                    change = measured(scores, order) - before
-                    sums[number, index], squares[number, index] = change.sum(), np.square(change).sum()
-
-            with ThreadPoolExecutor(self.threads) as pool:
-                list(pool.map(tried, block))
-            tick(len(block) * len(steps))
-        n = self._defined
-        variance = np.maximum(squares - sums**2 / n, 0.0) / max(n - 1, 1)
-        error = np.sqrt(variance / n) if n > 1 else np.full_like(sums, np.inf)
-        return Trial(float(before.sum()) / n, n, sums / n, error)
+    def along(self, directions: Iterable[Array], steps: Sequence[float], moved: Array | None = None) -> Trial:
+        """Try every step along each direction, from the weights (plus ``moved``)."""
+        start = self._scores(moved)
+        before, found = self._values(start), []
+        n = len(before)
+        for direction in directions:
+            move = self.table @ direction
+            changes = np.array([self._values(start + step * move) - before for step in steps])
+            error = changes.std(axis=1, ddof=1) / n**0.5 if n > 1 else np.full(len(steps), np.inf)
+            found.append((changes.mean(axis=1), error))
+        change, error = np.reshape(found, (-1, 2, len(steps))).swapaxes(0, 1)
+        return Trial(float(before.mean()), n, change, error)
 
     def lambda_direction(self, moved: Array | None = None) -> Array:
         """Each weight's Newton step under the lambda forces of the measure, damped where a weight has little curvature.
 
         Of unit length, or 0 where there is no force.
         """
-        scores = self.scores if moved is None else self.scores + self.table @ moved
-        gradient, hessian = LambdaRank(self.measure).differentiate(self.queries, scores, threads=self.threads)
-        damped = self.table.power(2).T @ hessian.astype(np.float64)
-        damped += damped.mean()
-        return unit(
-            np.divide(
-                -(self.table.T @ gradient.astype(np.float64)), damped, out=np.zeros_like(damped), where=damped > 0.0
-            )
-        )
+        scores = self._scores(moved)
+        gradient, hessian = LambdaRank(self.measure).differentiate(self.queries, scores)
+        damped = self.table.power(2).T @ hessian
+        return unit(-(self.table.T @ gradient) / np.maximum(damped + damped.mean(), np.finfo(float).tiny))
 
-    def _ruler(self) -> Callable[[Array, npt.NDArray[np.int32]], Array]:
-        """From scores and a ranking to one value per query; the ranking becomes that of the scores. One per thread."""
-        queries, prepared, longest = self.queries, self._prepared, self.queries.longest
-        rank, value = rank_kernel(), value_kernel(self.measure.value)
-        buffers, ranked = (np.empty((2, longest)), np.empty((2, longest), np.int32)), np.empty(longest)
+    def _scores(self, moved: Array | None) -> Array:
+        return self.scores if moved is None else self.scores + self.table @ moved
 
-        def measured(scores: Array, order: npt.NDArray[np.int32]) -> Array:
-            row = rank(scores, queries.offsets, 0, len(queries), order, *buffers)
-            if row >= 0:
-                refuse_score(scores, row)
-            out = np.zeros(len(queries))
-            lists = queries.offsets, 0, len(queries), order
-            self.measure.run(value, prepared.gain, prepared.discount, prepared.k, lists, ranked, out)
-            return np.where(prepared.norm == 0.0, 0.0, out * prepared.norm)
-
-        return measured
+    def _values(self, scores: Array) -> Array:
+        """Of each query that has one."""
+        values = per_query_values([self.measure], self.queries, scores)[0]
+        return values[~np.isnan(values)]
 
 
 def unit(vector: Array) -> Array:
@@ -208,7 +159,7 @@ class Optimality(Report):
         Along the lambda forces of the measure, which are no random direction.
     curves : Curves
         The measure along some directions, and the lowest, the mean and the highest of all.
-    share, rule, level : float, str and float
+    rule, level : str and float
         As asked for.
 
     Examples
@@ -232,7 +183,6 @@ class Optimality(Report):
     best_step: float
     best_direction: Array
     guided: Trial
-    share: float
     rule: Rule
     level: float
 
@@ -264,13 +214,13 @@ class Optimality(Report):
 
     @property
     def confidence(self) -> float:
-        """Of the verdict. An optimum: that fewer than ``share`` of all directions improve. None: that one really does.
+        """Of the verdict. An optimum: that fewer than 1 % of all directions improve. None: that one really does.
 
         An improvement beyond the significance level holds with confidence 1 - level for queries like these; under the
         strict rule it is a fact about these queries.
         """
         if self.optimum:
-            return 1.0 - (1.0 - self.share) ** self.directions
+            return 1.0 - (1.0 - SHARE) ** self.directions
         return 1.0 if self.rule == "strict" else 1.0 - self.level
 
     @property
@@ -287,8 +237,8 @@ class Optimality(Report):
             return f"still growing, no verdict: along the lambda forces it rises by {self.guided.change.max():.5f}"
         if not self.optimum:
             return f"NOT a local optimum, by {self.improving} of {self.directions} random directions"
-        if self.share_bound > 1.01 * self.share:
-            needed = math.ceil(math.log(self.level) / math.log1p(-self.share))
+        if self.share_bound > 1.01 * SHARE:
+            needed = math.ceil(math.log(self.level) / math.log1p(-SHARE))
             return f"no verdict: none of {self.directions} random directions improves it, and {needed} are needed"
         return f"a local optimum: none of {self.directions} random directions improves it"
 
@@ -321,17 +271,12 @@ class Optimality(Report):
 
         Returns Matplotlib's axes.
         """
-        curves = self.curves
-        x = curves.iterations
         with plotting.drawing(ax) as ax:
-            ax.fill_between(x, curves["lowest"], curves["highest"], color="0.85", label="all")
-            for name in list(curves)[: min(SHOWN, self.directions)]:
-                ax.plot(x, curves[name], ".-", label=name)
-            ax.axhline(self.value, color="0.4", linestyle=":", linewidth=1, label="the model's value")
+            self.curves.plot(ax)
+            ax.axhline(self.value, color="0.4", linestyle=":", linewidth=1)
             ax.set_xscale("symlog", linthresh=float(self.steps.min()))
-            ax.set(xlabel="step / norm of the weights", ylabel=self.measure)
+            ax.set(xlabel="step / norm of the weights", ylabel=self.measure, xlim=(0.0, None))
             ax.set_title(f"{self.measure} {self.value:.4f}:\n{self._verdict}")
-            plotting.legend(ax)
         return ax
 
 
@@ -350,15 +295,12 @@ def local_optimality(
     columns: Mapping[str, npt.ArrayLike] | None = None,
     rule: Rule = "significant",
     level: float = 0.01,
-    share: float = 0.01,
-    threads: int | None = None,
 ) -> Optimality:
     """Whether a boosted model is a local optimum of a measure over these rows.
 
     The weights w are all leaf values, or those of a linear model. Each of so many random unit vectors u is tried:
     M(w + eta u), eta being ``steps`` times the norm of w, M the mean over the queries where the measure is defined. If none
-    improves M, then with confidence 1 - (1 - share)^directions fewer than a share of all directions do: 0.99 for 459
-    directions and 1 %.
+    improves M, then with confidence 1 - 0.99^directions fewer than 1 % of all directions do: 0.99 for 459 directions.
 
     Parameters
     ----------
@@ -391,10 +333,6 @@ def local_optimality(
         it higher at ``level``, one-sided, with Bonferroni's correction over all directions and steps. The report counts both.
     level : float
         Of that test.
-    share : float
-        Of all directions, in the statement above.
-    threads : int, optional
-        Default all cores.
 
     Returns
     -------
@@ -425,28 +363,39 @@ def local_optimality(
     integer(directions, "directions")
     if not forward.size or not (np.isfinite(forward).all() and forward[0] > 0):
         raise LambdaplugError(f"steps: expected numbers above 0, as shares of the norm of the weights; got {steps!r}.")
-    if not 0 < share < 1 or not 0 < level < 1:
-        raise LambdaplugError(f"share and level: expected numbers between 0 and 1, got {share!r} and {level!r}.")
-    if rule not in ("significant", "strict"):
-        raise LambdaplugError(f"rule: expected 'significant' or 'strict', got {rule!r}.")
-    (model, weights, read), X, queries = (
-        weights_of(booster),
-        sliceable(X),
-        Queries(labels, group, qid=qid, columns=columns),
-    )
-    landscape = Landscape(weights, raw_scores(model, X), read(X), queries, measure, threads)
+    if rule not in ("significant", "strict") or not 0 < level < 1:
+        raise LambdaplugError(
+            f"expected rule='significant' or 'strict', and a level between 0 and 1; got {rule=}, {level=}."
+        )
+    (model, weights, read), X = weights_of(booster), sliceable(X)
+    queries = Queries(labels, group, qid=qid, columns=columns)
+    landscape = Landscape(weights, raw_scores(model, X), read(X), queries, measure)
     size, norm = len(weights), float(np.sqrt(np.square(weights).sum()))
     if norm == 0.0:
         raise LambdaplugError("local_optimality: all weights are 0, so steps have no scale: train the model first.")
-    uphill = landscape.lambda_direction()
+    uphill, at = landscape.lambda_direction(), forward.tolist()
+    with progress_bar(directions, f"{landscape.measure}: local optimality", progress) as tick:
 
-    def random(number: int) -> Array:
-        return norm * unit_direction(size, number, seed)
+        def random() -> Iterator[Array]:
+            for number in range(directions):
+                yield norm * unit_direction(size, number, seed)
+                tick(1)
 
-    with progress_bar((directions + 1) * len(forward), f"{landscape.measure}: local optimality", progress) as tick:
-        trial = landscape.along(random, directions, forward.tolist(), tick=tick)
-        guided = landscape.along(lambda _: norm * uphill, int(uphill.any()), forward.tolist(), tick=tick)
-    best, at = np.unravel_index(int(trial.change.argmax()), trial.change.shape)
-    found = trial.change[best, at], forward[at], unit_direction(size, int(best), seed)
-    which = str(landscape.measure), trial.value, size, norm, directions
-    return Optimality(*which, trial, forward, *found, guided, share, rule, level)
+        trial = landscape.along(random(), at)
+    guided = landscape.along([norm * uphill] if uphill.any() else [], at)
+    best, step = np.unravel_index(int(trial.change.argmax()), trial.change.shape)
+    return Optimality(
+        measure=str(landscape.measure),
+        value=trial.value,
+        weights=size,
+        norm=norm,
+        directions=directions,
+        trial=trial,
+        steps=forward,
+        best_improvement=float(trial.change[best, step]),
+        best_step=at[step],
+        best_direction=unit_direction(size, int(best), seed),
+        guided=guided,
+        rule=rule,
+        level=level,
+    )

@@ -8,11 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..checking import integer
-from ..hosts.base import host_of, prepared, raw_scores
+from ..hosts.base import prepared, raw_scores
 from ..hosts.callback import Follower
-from ..objectives.pareto import reported
 from ..queries import Array
-from .curves import Curves
 
 __all__ = ["Recorder", "record"]
 
@@ -28,7 +26,6 @@ class Recorder(Follower):
         self.X = X
         self.every = every
         self._iterations: list[int] = []
-        self._rows: list[dict[str, float]] = []
         self._scores: list[Array] = []
 
     @property
@@ -41,28 +38,19 @@ class Recorder(Follower):
         """What the model gave the rows: [round, row]."""
         return np.array(self._scores)
 
-    @property
-    def curves(self) -> Curves:
-        """The weights and measures of an ``lp.Pareto``: arrays by name, with a plot."""
-        units = {name: name.split()[0] for row in self._rows for name in row}
-        return Curves(self._iterations, self._rows, units=units)
-
     def follow(self, model: Any, iteration: int, evals_log: Any = None) -> None:
         rounds = iteration + 1
         if rounds % self.every == 0:
             self._iterations.append(rounds)
             self.X = prepared(model, self.X)
             self._scores.append(np.asarray(raw_scores(model, self.X, -1), dtype=np.float64))
-            host = host_of(model)
-            training = host.training(next(iter(host.boosters(model))))
-            self._rows.append(reported(training.weights, training.values))
 
 
 def record(X: Any, *, every: int = 1) -> Recorder:
     """``callbacks=[recorder]`` in ``lgb.train`` or ``xgb.train``: keeps the scores of these rows as the model grows.
 
     Every so many rounds the model predicts the rows, and 8 bytes are kept for each. The diagnostics of ``lp.analysis`` take
-    the scores of several rounds. The weights of an ``lp.Pareto`` are recorded too.
+    the scores of several rounds.
 
     Parameters
     ----------
@@ -74,8 +62,7 @@ def record(X: Any, *, every: int = 1) -> Recorder:
     Returns
     -------
     Recorder
-        Afterwards ``recorder.scores`` is an array [round, row], ``recorder.iterations`` the numbers of the rounds, and
-        ``recorder.curves`` the weights of a Pareto.
+        Afterwards ``recorder.scores`` is an array [round, row], and ``recorder.iterations`` the numbers of the rounds.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """The columns of a log, of whatever kind it is, each checked as it is read; and counts of it by row and position."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -33,32 +33,26 @@ def add_up(row: Integers, position: Integers, impressions: npt.NDArray[Any], cli
 
 
 class Log:
-    """A frame of pandas or polars, an Arrow table or a dict of columns; ``caller`` begins the messages."""
+    """A frame of pandas or polars, an Arrow table or a dict of columns, as ``from_sessions`` reads it."""
 
-    def __init__(self, frame: Any, caller: str) -> None:
-        for late in ("collect", "compute"):
-            if hasattr(type(frame), late):
-                raise LambdaplugError(f"{caller}: this frame is not in memory yet: pass frame.{late}().")
+    def __init__(self, frame: Any) -> None:
         names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
         if names is None:
             raise LambdaplugError(
-                f"{caller}: expected a DataFrame of pandas or polars, an Arrow table or a dict of columns, got {shown(frame)}."
+                f"from_sessions: expected a DataFrame of pandas or polars, an Arrow table or a dict of columns, got {shown(frame)}."
             )
-        self.frame, self.caller, self.names = frame, caller, list(names)
+        self.frame, self.names = frame, list(names)
         self.lines: int | None = None
 
-    @property
-    def make(self) -> Callable[[dict[str, Any]], Any]:
-        """What makes a frame of this kind of columns: pandas' of a dict."""
-        if isinstance(self.frame, Mapping):
-            return lambda columns: import_pandas().DataFrame(columns)
-        kind = type(self.frame)
-        return getattr(kind, "from_pydict", kind)
+    def make(self, columns: dict[str, Any]) -> Any:
+        """A frame of this kind; of a dict, pandas'."""
+        kind = import_pandas().DataFrame if isinstance(self.frame, Mapping) else type(self.frame)
+        return getattr(kind, "from_pydict", kind)(columns)
 
     def column(self, name: str, role: str) -> npt.NDArray[Any]:
         if name not in self.names:
             listed = ", ".join(map(str, self.names))
-            raise LambdaplugError(f"{self.caller}: {role}={name!r}: there is no such column. There are: {listed}.")
+            raise LambdaplugError(f"from_sessions: {role}={name!r}: there is no such column. There are: {listed}.")
         column = self.frame[name]
         values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
         if values.dtype.kind in "US" and not isinstance(column, np.ndarray):
@@ -66,7 +60,7 @@ class Log:
         self.lines = len(values) if self.lines is None else self.lines
         if values.ndim != 1 or len(values) != self.lines or not self.lines:
             raise LambdaplugError(
-                f"{self.caller}: {role}={name!r}: expected one value per line of the log, and at least one line; got an array of "
+                f"from_sessions: {role}={name!r}: expected one value per line of the log, and at least one line; got an array of "
                 f"shape {values.shape} beside {self.lines} lines."
             )
         return values
@@ -87,7 +81,7 @@ class Log:
             values = given.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise LambdaplugError(
-                f"{self.caller}: {role}={name!r}: expected numbers, got {given.dtype} ({error}). Drop the lines without one."
+                f"from_sessions: {role}={name!r}: expected numbers, got {given.dtype} ({error}). Drop the lines without one."
             ) from None
         right = np.isfinite(values) & (values == np.floor(values)) & (values >= least) & (values <= most)
         self._refuse(name, role, ~right, expected, remedy)
@@ -97,9 +91,6 @@ class Log:
         several = "several clicks in an impression count as one: pass the column > 0"
         return self.numbers(name, role, "0 or 1", several, most=1)
 
-    def counts(self, name: str, role: str) -> Array:
-        return self.numbers(name, role, "an integer >= 0", "drop the line")
-
     def positions(self, name: str, top: int | None) -> Integers:
         """From 0."""
         drop, least = "drop the lines of results that were not shown", top or 0
@@ -107,7 +98,7 @@ class Log:
         first = int(values.min()) if top is None else top
         if first > 1:
             raise LambdaplugError(
-                f"{self.caller}: position={name!r}: the smallest is {first}. Say which number the log gives to the first place: top=1."
+                f"from_sessions: position={name!r}: the smallest is {first}. Say which number the log gives to the first place: top=1."
             )
         return values.astype(np.int64) - first
 
@@ -116,7 +107,7 @@ class Log:
             line = int(np.argmax(wrong))
             got = self.column(name, role)[line]
             raise LambdaplugError(
-                f"{self.caller}: {role}={name!r}: expected {expected} in each line, got {got} in line {line} (counted from 0): {remedy}."
+                f"from_sessions: {role}={name!r}: expected {expected} in each line, got {got} in line {line} (counted from 0): {remedy}."
             )
 
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import plotting
+from ..checking import shown
 from ..errors import LambdaplugError, LambdaplugWarning
-from .log import Array, Integers, Log, Placements, add_up
+from .log import Array, Integers, Placements, add_up
 from .sessions import Sessions
 from .simulation import Clicks
 
@@ -51,9 +52,6 @@ class PropensityCurve:
         )
         return f"PropensityCurve({values}, low={low}, high={high}, level={self.level:g})"
 
-    def __len__(self) -> int:
-        return len(self.propensity)
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.propensity, dtype)
 
@@ -65,7 +63,9 @@ class PropensityCurve:
                 ax.plot(known / known[0], "k--", label="truth")
             ax.plot(self.propensity, marker="o", markersize=3, label="harvested")
             name = f"{self.level:.0%} interval"
-            ax.fill_between(np.arange(len(self)), self.low, self.high, alpha=0.2, color=plotting.BLUE, label=name)
+            ax.fill_between(
+                np.arange(len(self.propensity)), self.low, self.high, alpha=0.2, color=plotting.BLUE, label=name
+            )
             ax.set(xlabel="display position, 0 the top", ylabel="propensity relative to the first position")
             ax.set_title("How likely a position is looked at")
             plotting.integers(ax.xaxis)
@@ -73,18 +73,7 @@ class PropensityCurve:
         return ax
 
 
-def estimate_propensities(
-    log: Any,
-    *,
-    query: str = "query",
-    document: str = "document",
-    position: str = "position",
-    click: str = "click",
-    impressions: str | None = None,
-    top: int | None = None,
-    randomized: bool = False,
-    level: float = 0.95,
-) -> PropensityCurve:
+def estimate_propensities(log: Sessions | Clicks, *, randomized: bool = False, level: float = 0.95) -> PropensityCurve:
     """How likely users look at each position, from a log in which the same documents were shown at several.
 
     Where a document of a query was seen at more than one place (two rankers, a model that changed, an A/B test, swaps for
@@ -100,15 +89,8 @@ def estimate_propensities(
 
     Parameters
     ----------
-    log : Sessions, Clicks or DataFrame
-        What ``lp.data.from_sessions`` or ``lp.data.simulate_clicks`` returned; or a log with one line per result shown, a
-        frame of pandas or polars, an Arrow table or a dict of columns.
-    query, document, position, click : str
-        The columns of such a frame, as in ``lp.data.from_sessions``.
-    impressions : str, optional
-        A column of counts: then each line stands for so many impressions, and ``click`` holds the clicks among them.
-    top : int, optional
-        The number that a frame gives to the first place; default the smallest one, if that is 0 or 1.
+    log : Sessions or Clicks
+        What ``lp.data.from_sessions`` made of a log, or ``lp.data.simulate_clicks``.
     randomized : bool
         The results of each query were shown in random order: all its documents together are what was seen at several
         positions, and no document has to come twice.
@@ -136,44 +118,24 @@ def estimate_propensities(
     >>> bool(np.abs(curve.propensity - [1, 1 / 2, 1 / 3, 1 / 4]).max() < 0.05)
     True
     """
+    from scipy.special import stdtrit
+
     if not 0 < level < 1:
         raise LambdaplugError(f"level: expected a number between 0 and 1, such as 0.95; got {level!r}.")
-    if isinstance(log, Sessions):
-        counts, asked = log.placements, log.qid
-    elif isinstance(log, Clicks):
-        first = np.minimum.reduceat(log.rows, np.cumsum(log.group) - log.group)  # of a query's rows: its number
-        counts, asked = log.placements, np.zeros(int(log.rows.max()) + 1, np.int64)
-        asked[log.rows] = np.repeat(first, log.group)
-    else:
-        counts, asked = _of_lines(
-            Log(log, "estimate_propensities"), (query, document, position, click), impressions, top
+    if not isinstance(log, (Sessions, Clicks)):
+        raise LambdaplugError(
+            f"estimate_propensities: expected rows made of a log, lp.data.from_sessions(frame, ...), got {shown(log)}."
         )
+    counts, asked = log.placements, log.asked
     if randomized:
         counts = add_up(asked[counts.row], counts.position, counts.impressions, counts.clicks)
         asked = np.arange(int(asked.max()) + 1)
-    return _estimated(_linked(counts, asked, "query" if randomized else "document"), level)
-
-
-def _of_lines(
-    log: Log, names: tuple[str, str, str, str], impressions: str | None, top: int | None
-) -> tuple[Placements, Integers]:
-    """The counts by document of a query and position, and the query of each such document."""
-    queries, _ = log.ids(names[0], "query")
-    documents, ids = log.ids(names[1], "document")
-    place = log.positions(names[2], top)
-    if impressions is None:
-        clicks = log.flags(names[3], "click")
-        times = np.ones(len(clicks))
-    else:
-        clicks, times = log.counts(names[3], "click"), log.counts(impressions, "impressions")
-    if (clicks > times).any():
-        line = int(np.argmax(clicks > times))
-        raise LambdaplugError(
-            f"estimate_propensities: line {line} has {clicks[line]:g} clicks in {times[line]:g} impressions: count at most one "
-            "click per impression."
-        )
-    keys, row = np.unique(queries * len(ids) + documents, return_inverse=True)
-    return add_up(row.reshape(-1), place, times, clicks), keys // len(ids)
+    cells = _linked(counts, asked, "query" if randomized else "document")
+    theta, error = _solved(cells)
+    half = float(stdtrit(max(int(cells.query.max()), 1), 0.5 + level / 2)) * error
+    curve = np.full((3, int(cells.positions[-1]) + 1), np.nan)
+    curve[:, cells.positions] = np.exp([theta, theta - half, theta + half])
+    return PropensityCurve(curve[0], curve[1], curve[2], level)
 
 
 class _Cells(NamedTuple):
@@ -203,12 +165,13 @@ def _linked(counts: Placements, asked: Integers, what: str) -> _Cells:
             "model: lp.Unbiased(objective, position)."
         )
     kept = seen[row]
-    shape = len(seen), wide
-    shown = csr_array((np.ones(np.count_nonzero(kept)), (row[kept], position[kept])), shape=shape)
-    clicked = csr_array((1.0 * (clicks[kept] > 0), (row[kept], position[kept])), shape=shape)
+    displayed, clicked = (
+        csr_array((1.0 * some[kept], (row[kept], position[kept])), shape=(len(seen), wide))
+        for some in (impressions > 0, clicks > 0)
+    )
     # An arrow from each position to one that was clicked where both had the same unit: a curve that is neither 0 nor
     # infinite needs a way there and back.
-    part = connected_components(shown.T @ clicked, connection="strong")[1]
+    part = connected_components(displayed.T @ clicked, connection="strong")[1]
     several = np.flatnonzero(np.bincount(part)[part] > 1)
     if not len(several):
         raise LambdaplugError(
@@ -232,17 +195,6 @@ def _linked(counts: Placements, asked: Integers, what: str) -> _Cells:
     positions, place = np.unique(position[kept], return_inverse=True)
     numbers = np.unique(asked[units], return_inverse=True)[1].reshape(-1)
     return _Cells(unit.reshape(-1), numbers, place.reshape(-1), 1.0 * impressions[kept], 1.0 * clicks[kept], positions)
-
-
-def _estimated(cells: _Cells, level: float) -> PropensityCurve:
-    from scipy.special import stdtrit
-
-    theta, error = _solved(cells)
-    many = int(cells.query.max()) + 1
-    half = float(stdtrit(max(many - 1, 1), 0.5 + level / 2)) * error
-    curve = np.full((3, int(cells.positions[-1]) + 1), np.nan)
-    curve[:, cells.positions] = np.exp([theta, theta - half, theta + half])
-    return PropensityCurve(curve[0], curve[1], curve[2], level)
 
 
 def _solved(cells: _Cells) -> tuple[Array, Array]:
@@ -286,8 +238,9 @@ def _solved(cells: _Cells) -> tuple[Array, Array]:
     between = (rest.T @ rest).toarray() * (many / max(many - 1, 1))
     rate = np.minimum(expected / impressions, 1.0)
     spread = impressions * rate * (1.0 - rate)
-    crossed = (shares.T @ table(spread)).toarray()
-    whole = (shares.T @ table(share * np.bincount(unit, weights=spread)[unit])).toarray()
-    within = np.diag(np.bincount(place, weights=spread)) - crossed - crossed.T + whole
+    click = (
+        csr_array((np.ones(len(place)), (np.arange(len(place)), place))) - shares[unit]
+    )  # what one does to the gradient
+    within = (click.T @ click.multiply(spread[:, None])).toarray()
     variances = [np.diag(inverse @ middle[1:, 1:] @ inverse) for middle in (between, within)]
     return theta, np.append(0.0, np.sqrt(np.maximum(*variances)))

@@ -14,8 +14,6 @@ from .log import Array, Integers, Log, Placements, add_up
 
 __all__ = ["Sessions", "from_sessions"]
 
-BLOCK = 1 << 21  # pairs of results of one page that are looked at together
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sessions:
@@ -72,6 +70,8 @@ class Sessions:
     def qid(self) -> Integers:
         """The query of each row, 0, 1, ...: rising, as XGBoost wants it."""
         return np.repeat(np.arange(len(self.group)), self.group)
+
+    asked = qid
 
     @property
     def ctr(self) -> Array:
@@ -201,7 +201,7 @@ def from_sessions(
     >>> rows.document.tolist(), rows.clicks.tolist(), rows.ctr.round(3).tolist(), rows.pairs.tolist()
     (['a', 'b', 'c'], [0, 2, 0], [0.278, 0.444, 0.278], [[1, 0]])
     """
-    log, strength = Log(frame, "from_sessions"), not_negative(strength, "strength")
+    log, strength = Log(frame), not_negative(strength, "strength")
     queries, query_ids = log.ids(query, "query")
     documents, document_ids = log.ids(document, "document")
     place, clicked = log.positions(position, top), log.flags(click, "click")
@@ -240,14 +240,12 @@ def _skipped_above(
     impression: Integers, row: Integers, clicked: npt.NDArray[np.bool_]
 ) -> tuple[Integers, Array, float]:
     """(clicked, skipped) rows shown in both orders, their counts, and their share; of lines by impression and position."""
-    first = np.searchsorted(impression, impression)  # of each line's impression
-    above, many = np.arange(len(row)) - first, int(row.max()) + 1
-    parts = []
-    for lines in np.array_split(np.arange(len(row)), int(above.sum()) // BLOCK + 1):
-        lower, counts = np.repeat(lines, above[lines]), above[lines]
-        upper = first[lower] + np.arange(len(lower)) - np.repeat(np.cumsum(counts) - counts, counts)
-        keys, which, times = np.unique(row[lower] * many + row[upper], return_inverse=True, return_counts=True)
-        parts.append((keys, times, np.bincount(which.reshape(-1), clicked[lower] & ~clicked[upper], len(keys))))
+    many, parts = int(row.max()) + 1, [(np.empty(0, np.int64),) * 3]
+    for gap in range(1, int(np.bincount(impression).max())):
+        lower = gap + np.flatnonzero(impression[gap:] == impression[:-gap])
+        passed = clicked[lower] & ~clicked[lower - gap]
+        keys, which, times = np.unique(row[lower] * many + row[lower - gap], return_inverse=True, return_counts=True)
+        parts.append((keys, times, np.bincount(which.reshape(-1), passed, len(keys))))
     every, *counted = (np.concatenate(some) for some in zip(*parts, strict=True))
     keys, which = np.unique(every, return_inverse=True)
     shown, skipped = (np.bincount(which.reshape(-1), some, len(keys)) for some in counted)

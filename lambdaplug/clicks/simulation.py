@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..checking import integer, is_number, not_negative, shown
+from ..checking import integer, not_negative, shown
 from ..errors import LambdaplugError
 from ..grouping import group_sizes
 from .log import Array, Integers, Placements, add_up
@@ -36,8 +36,7 @@ class Clicks:
     sessions : int
         How often each ranking was shown.
     propensity : array of float
-        By position: how likely a user looks there. For users who look at ranks independently of each other, the true
-        chance; for cascades, which depend on the documents, the share of these sessions.
+        By position: how likely a user looks there.
 
     Examples
     --------
@@ -69,6 +68,13 @@ class Clicks:
         return {"clicks": self.count, "rate": self.rate, "position": self.position}
 
     @property
+    def asked(self) -> Integers:
+        """The query of each row of the data, by the number of its first row."""
+        query = np.zeros(int(self.rows.max()) + 1, np.int64)
+        query[self.rows] = np.repeat(np.minimum.reduceat(self.rows, np.cumsum(self.group) - self.group), self.group)
+        return query
+
+    @property
     def placements(self) -> Placements:
         """How often each row of the data was shown and clicked at each position."""
         return add_up(self.rows, self.position, np.full(len(self.rows), self.sessions), self.count)
@@ -89,8 +95,6 @@ def simulate_clicks(
     chances: Sequence[float] = CLICK_CHANCES,
     seed: int = 0,
     users: str = "last",
-    trust: float = 0.0,
-    persistence: float = 0.0,
     rankings: int = 1,
     variety: float = 1.0,
 ) -> Any:
@@ -99,7 +103,8 @@ def simulate_clicks(
 
     With ``users="last"``, one click score in [0, 1] per row: in what share of the sessions that document was clicked LAST,
     which is nearer to satisfaction and less biased by position (Svore et al. 2011, section 6). A click satisfies with the
-    chance that the document had of being clicked, and a satisfied user stops. With other users, a log of all clicks, :class:`Clicks`, with positions and true propensities: what ``lp.Unbiased`` can be checked with.
+    chance that the document had of being clicked, and a satisfied user stops. With ``users="position"``, a log of all clicks,
+    :class:`Clicks`, with positions and true propensities: what ``lp.Unbiased`` can be checked with.
 
     Parameters
     ----------
@@ -120,15 +125,10 @@ def simulate_clicks(
     seed : int
         Of all draws.
     users : str
-        ``"last"``: they read down from the top, going from one rank to the next with the ratio of their examination chances, and
-        stop when satisfied; ``"position"``: users look at each rank independently of the others; ``"cascade"``: they read
-        down and stop after a click unless they persist (examination=0 and persistence=0: the cascade model; persistence > 0: dependent clicks).
-    trust : float
-        In the engine: the chance c of a click becomes c + (1 - c) trust/r (trust bias, Agarwal et al. 2019, WWW).
-    persistence : float
-        Of cascade users: the chance of reading on after a click.
+        ``"last"``: they read down from the top, going from one rank to the next with the ratio of their examination chances,
+        and stop when satisfied; ``"position"``: they look at each rank independently of the others.
     rankings : int
-        How many different rankings of each query are shown, each a query of its own in the log.
+        How many different rankings of each query are shown, each a query of its own in the log (``users="position"``).
     variety : float
         The rankings after the first are by ``scores`` plus so many standard deviations of normal noise.
 
@@ -155,11 +155,8 @@ def simulate_clicks(
         raise LambdaplugError(
             f"simulate_clicks: labels 0 to {len(chances) - 1} have a click chance; pass chances= for others."
         )
-    for name, value in (("trust", trust), ("persistence", persistence)):
-        if not is_number(value) or not 0 <= value <= 1:
-            raise LambdaplugError(f"simulate_clicks: {name}: expected a number from 0 to 1, got {shown(value)}.")
-    if users not in ("last", "position", "cascade"):
-        raise LambdaplugError(f"simulate_clicks: users are 'last', 'position' or 'cascade', got {shown(users)}.")
+    if users not in ("last", "position"):
+        raise LambdaplugError(f"simulate_clicks: users are 'last' or 'position', got {shown(users)}.")
     sessions, rankings = integer(sessions, "sessions"), integer(rankings, "rankings")
     sizes = group_sizes(group, qid, len(grades))
     curve = _curve(examination, int(sizes.max(initial=0)))
@@ -168,26 +165,19 @@ def simulate_clicks(
     chance = np.asarray(chances, dtype=np.float64)[grades]
     if taste is not None:
         chance = 1.0 / (1.0 + (1.0 - chance) / chance * np.exp(-np.asarray(taste, dtype=np.float64)))
-    if users == "last" and (trust, persistence, rankings) != (0.0, 0.0, 1):
-        raise LambdaplugError("simulate_clicks: trust=, persistence= and rankings= are for users other than 'last'.")
+    if users == "last" and rankings > 1:
+        raise LambdaplugError("simulate_clicks: rankings= is for users='position'.")
     rows = _shown(rng, sizes, shown_by, rankings, not_negative(variety, "variety"))
     sizes = np.repeat(sizes, rankings)
     position = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    appeal = chance[rows] + (1.0 - chance[rows]) * trust / (position + 1)
     if users == "position":
-        clicked = rng.binomial(sessions, appeal * curve[position]).astype(np.int64)
+        clicked = rng.binomial(sessions, chance[rows] * curve[position]).astype(np.int64)
         return Clicks(rows, sizes, position, clicked, sessions, curve)
     if (np.diff(curve) > 0).any():
         raise LambdaplugError(f"simulate_clicks: {users=} read down from the top: examination must not rise.")
-    going_on = 1.0 - appeal if users == "last" else np.full(len(rows), persistence)
-    clicked, looked, last = _read_down(rng, sizes, appeal, going_on, curve, sessions)
-    if users == "last":
-        shares = np.empty(len(rows))
-        shares[rows] = last / sessions
-        return shares
-    rows_at = np.bincount(position, minlength=len(curve))
-    propensity = np.bincount(position, weights=looked, minlength=len(curve)) / (sessions * np.maximum(rows_at, 1))
-    return Clicks(rows, sizes, position, clicked, sessions, propensity)
+    shares = np.empty(len(rows))
+    shares[rows] = _last_clicks(rng, sizes, chance[rows], curve, sessions) / sessions
+    return shares
 
 
 def _curve(examination: float | Sequence[float], longest: int) -> Array:
@@ -214,11 +204,8 @@ def _shown(rng: np.random.Generator, sizes: Integers, scores: Array, rankings: i
     return rows[order]
 
 
-def _read_down(
-    rng: np.random.Generator, sizes: Integers, appeal: Array, going_on: Array, curve: Array, sessions: int
-) -> tuple[Integers, Integers, Integers]:
-    """Clicks, looks and last clicks of each row, by users who stop after a click unless they go on."""
-    clicked, looked, last = np.zeros((3, len(appeal)), np.int64)
+def _last_clicks(rng: np.random.Generator, sizes: Integers, chance: Array, curve: Array, sessions: int) -> Integers:
+    """In how many sessions each row was the last one clicked, by users who stop when a click has satisfied them."""
     reach = np.append(curve[:1], np.divide(curve[1:], curve[:-1], out=np.zeros(len(curve[1:])), where=curve[:-1] > 0))
     start = np.cumsum(sizes) - sizes
     reading, latest = np.ones((len(sizes), sessions), bool), np.full((len(sizes), sessions), -1)
@@ -226,9 +213,7 @@ def _read_down(
         here = np.flatnonzero(sizes > rank)
         row = start[here] + rank
         own = reading[here] & (rng.random((len(here), sessions)) < reach[rank])
-        click = own & (rng.random(own.shape) < appeal[row, None])
-        looked[row], clicked[row] = own.sum(axis=1), click.sum(axis=1)
+        click = own & (rng.random(own.shape) < chance[row, None])
         latest[here] = np.where(click, row[:, None], latest[here])
-        reading[here] = own & (~click | (rng.random(own.shape) < going_on[row, None]))
-    np.add.at(last, latest[latest >= 0], 1)
-    return clicked, looked, last
+        reading[here] = own & (~click | (rng.random(own.shape) < 1.0 - chance[row, None]))
+    return np.bincount(latest[latest >= 0], minlength=len(chance))

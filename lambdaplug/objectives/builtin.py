@@ -49,7 +49,7 @@ class BuiltIn(Objective):
         if type(self).scales is not BuiltIn.scales:
             require_order(self, queries, (repr(self),), None, acting)
 
-    def pair_forces(self, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array | None:
+    def pair_forces(self, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array:
         """[i, j]: the force with which the pair of this query's documents i and j moves i, before weights."""
         forces = np.zeros((queries.sizes[query],) * 2)
         queries.run([self.leaf(Round(queries, scores, iteration), forces)], scores, 1, only=query, levels=1)
@@ -218,9 +218,6 @@ class XENDCG(BuiltIn):
 
     def __post_init__(self) -> None:
         keep(self, seed=integer(self.seed, "seed", 0, 2**31 - 1))
-
-    def pair_forces(self, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array | None:
-        return None  # it has no pairs
 
     def leaf(self, round: Round, forces: Array) -> Leaf:
         queries = round.queries

@@ -270,9 +270,9 @@ def polish(model, part, valid, measure, rounds=30, probes=32, patience=5, seed=0
         if probes:
             tried = [unit_direction(len(weights), probe, seed + 1000 * number) for probe in range(probes)]
             middle = lengths[len(lengths) // 2]
-            both = train.along(lambda i, tried=tried: norm * tried[i], probes, [middle, -middle], moved).change
+            both = train.along([norm * one for one in tried], [middle, -middle], moved).change
             ways.append(unit((both[:, 0] - both[:, 1]) @ np.array(tried)))
-        trial = train.along(lambda i, ways=ways: norm * ways[i], len(ways), lengths, moved)
+        trial = train.along([norm * one for one in ways], lengths, moved)
         way, length = np.unravel_index(int(trial.change.argmax()), trial.change.shape)
         if trial.change.max() <= 1e-12:
             break
