@@ -17,6 +17,7 @@ __all__ = [
     "is_number",
     "not_negative",
     "on_host",
+    "one_of",
     "positive",
     "progress_bar",
     "refuse_data",
@@ -53,7 +54,7 @@ def refuse_data(args: tuple[Any, ...], what: str, name: str = "map") -> None:
         )
 
 
-def refuse_swapped(labels: Any, scores: Any, function: str) -> None:
+def refuse_swapped(labels: Any, scores: Any) -> None:
     """Scores where labels belong: fractions there, some below 0 or many different ones, and here a few integers >= 0."""
     known = labels[~np.isnan(labels)]
     if not (known != np.floor(known)).any():
@@ -65,7 +66,7 @@ def refuse_swapped(labels: Any, scores: Any, function: str) -> None:
         few, many = len(np.unique(grades)), len(np.unique(known))
         if 1 < few < many and (many >= FRACTIONS or known.min() < 0):
             raise LambdaplugError(
-                f"{function}: expected labels, then scores. These labels are {many} different fractions and these scores {few} "
+                f"expected labels, then scores. These labels are {many} different fractions and these scores {few} "
                 "different grades: it seems that they have changed places."
             )
 
@@ -101,6 +102,19 @@ def not_negative(value: Any, name: str, purpose: str = "") -> float:
     if is_number(value) and 0 <= value < math.inf:
         return float(value)
     raise LambdaplugError(f"{name}: expected a finite number >= 0{purpose}, got {shown(value)}.")
+
+
+def one_of(value: Any, name: str, known: tuple[Any, ...]) -> None:
+    """Refuse a value that is none of these words, whole numbers or None.
+
+    >>> one_of("high", "ties", ("best", "worst"))
+    Traceback (most recent call last):
+        ...
+    lambdaplug.errors.LambdaplugError: ties: expected 'best' or 'worst', got 'high'.
+    """
+    if isinstance(value, bool) or not isinstance(value, (str, int, type(None))) or value not in known:
+        *most, last = map(repr, known)
+        raise LambdaplugError(f"{name}: expected {', '.join(most)}{' or ' if most else ''}{last}, got {shown(value)}.")
 
 
 def import_pandas() -> Any:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import plotting
-from .checking import integer, refuse_swapped
+from .checking import import_pandas, integer, one_of, refuse_swapped
 from .data import RankingData
 from .errors import LambdaplugError
-from .evaluation import Convention, Empty, Rules, Ties, import_pandas, mean, per_query_values
-from .measures import Measure, as_measure, as_measures
+from .evaluation import Convention, Empty, Measures, Part, Rules, Ties, asked, mean, per_query_values
+from .measures import Measure
 from .queries import Array, Queries
-from .tables import Report, Row, markdown_table, text_cells
+from .tables import Report, aligned, markdown_table
 from .training import scores_of
 
 if TYPE_CHECKING:
@@ -60,29 +60,22 @@ class Comparison(Report):
     def queries(self) -> int:
         return self.wins + self.ties + self.losses
 
-    def _before(self) -> list[str]:
-        return [_over(self)]
-
-    def _cells(self) -> list[list[str]]:
+    def __str__(self) -> str:
         a, b = self.names
         low, high = self.interval
-        return [
-            ["", self.measure],
-            [a, f" {self.mean_a:.4f}"],
-            [b, f" {self.mean_b:.4f}"],
-            [f"{b} - {a}", f"{self.difference:+.4f}  ({100 * self.level:g} % interval {low:+.4f} to {high:+.4f})"],
-            ["p-value", f" {_p(self.p_t)} (paired t-test), {_p(self.p_randomization)} (randomisation)"],
-            ["queries", f" {b} wins {self.wins}, ties {self.ties}, loses {self.losses}"],
-        ]
-
-    def __str__(self) -> str:
-        rows = self._cells()[1:]
-        width = max(len(name) for name, _ in rows)
-        return "\n".join([*self._before(), *(f"  {name:<{width}}  {text}" for name, text in rows)])
+        rows = {
+            a: f" {self.mean_a:.4f}",
+            b: f" {self.mean_b:.4f}",
+            f"{b} - {a}": f"{self.difference:+.4f}  ({100 * self.level:g} % interval {low:+.4f} to {high:+.4f})",
+            "p-value": f" {_p(self.p_t)} (paired t-test), {_p(self.p_randomization)} (randomisation)",
+            "queries": f" {b} wins {self.wins}, ties {self.ties}, loses {self.losses}",
+        }
+        width = max(map(len, rows))
+        return "\n".join([_over(self), *(f"  {name:<{width}}  {text}" for name, text in rows.items())])
 
     def plot(self, ax: Any = None) -> Any:
         """The difference with its interval; returns Matplotlib's axes."""
-        return _plot_differences([self], ax)
+        return _plot({self.measure: {self.names[1]: self}}, self.names[0], self.level, ax)
 
 
 class Comparisons(Report, dict[str, Comparison]):
@@ -94,9 +87,9 @@ class Comparisons(Report, dict[str, Comparison]):
     def _cells(self) -> list[list[str]]:
         first = next(iter(self.values()))
         cells = [
-            ["", "mean", "difference", f"{100 * first.level:g} % interval", "p (t)", "p (rand.)", "wins/ties/losses"]
+            ["", "mean", "difference", f"{100 * first.level:g} % interval", "p (t)", "p (rand.)", "wins/ties/losses"],
+            [f"{first.names[0]} (baseline)", f"{first.mean_a:.4f}", *[""] * 5],
         ]
-        cells.append([f"{first.names[0]} (baseline)", f"{first.mean_a:.4f}", "", "", "", "", ""])
         for name, part in self.items():
             low, high = part.interval
             counts = f"{part.wins}/{part.ties}/{part.losses}"
@@ -107,7 +100,8 @@ class Comparisons(Report, dict[str, Comparison]):
 
     def plot(self, ax: Any = None) -> Any:
         """Each system's difference from the baseline with its interval; returns Matplotlib's axes."""
-        return _plot_differences(list(self.values()), ax)
+        first = next(iter(self.values()))
+        return _plot({first.measure: self}, first.names[0], first.level, ax)
 
 
 def _over(part: Comparison) -> str:
@@ -115,23 +109,27 @@ def _over(part: Comparison) -> str:
     return f"{part.measure} over {part.queries} queries{left_out}"
 
 
-def _plot_differences(parts: Sequence[Comparison], ax: Any) -> Any:
-    """One row per comparison, the first on top."""
-    first, places = parts[0], np.arange(len(parts))
-    middle = np.array([part.difference for part in parts])
-    ends = np.array([part.interval for part in parts]).T
-    with plotting.drawing(ax, figsize=(8.0, 1.8 + 0.4 * len(parts))) as ax:
-        ax.errorbar(middle, places, xerr=np.abs(ends - middle), fmt="o", capsize=4)
-        ax.axvline(0.0, color="0.4", linestyle=":", linewidth=1)
-        ax.set_yticks(places, [part.names[1] for part in parts])
-        ax.set_ylim(len(parts) - 0.5, -0.5)
-        ax.set(xlabel=f"difference in {first.measure} from {first.names[0]}", ylabel="system")
-        ax.set_title(f"{first.measure} over {first.queries} queries, {100 * first.level:g} % intervals")
-    return ax
-
-
 def _p(value: float) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def _plot(by_measure: Mapping[str, Mapping[str, Comparison]], baseline: str, level: float, ax: Any) -> Any:
+    """By measure each system's difference: one row per system, the first on top, and one colour per measure."""
+    systems = list(dict.fromkeys(name for parts in by_measure.values() for name in parts))
+    count = len(by_measure)
+    with plotting.drawing(ax, figsize=(8.0, 1.8 + 0.4 * len(systems) * count**0.5)) as ax:
+        for k, (measure, parts) in enumerate(by_measure.items()):
+            places = [systems.index(name) + 0.7 * ((k + 0.5) / count - 0.5) for name in parts]
+            middle = np.array([part.difference for part in parts.values()])
+            ends = np.array([part.interval for part in parts.values()]).reshape(-1, 2).T
+            ax.errorbar(middle, places, xerr=np.abs(ends - middle), fmt="o", capsize=4, label=measure)
+        ax.axvline(0.0, color="0.4", linestyle=":", linewidth=1)
+        ax.set_yticks(range(len(systems)), systems)
+        ax.set_ylim(len(systems) - 0.5, -0.5)
+        ax.set(xlabel=f"difference from {baseline}", ylabel="system")
+        ax.set_title(f"Differences between systems, with {level:.0%} intervals over queries")
+        plotting.legend(ax)
+    return ax
 
 
 class Options(Rules, total=False):
@@ -257,109 +255,106 @@ def compare(
             f"compare: expected one measure, got {len(measure)}. For several: lp.leaderboard({{'a': a, 'b': b}}, measures, labels, "
             "group, baseline='a'), which has the comparisons by measure."
         )
-    kind = as_measure(measure)
+    parts = asked(measure, empty=empty, ties=ties, convention=convention)
+    integer(draws, "draws")
     queries = Queries(labels, group, qid=qid, query_weight=weight, columns=columns)
-    _check(level, draws)
-
-    def values_of(system: Any) -> Array:
-        scores = scores_of(system, X)
-        refuse_swapped(queries.labels, scores, "compare")
-        return per_query_values([kind], queries, scores, empty, ties=ties, convention=convention)[0]
-
     single = not isinstance(scores_b, Mapping)
     first, *second = names or (("a", "b") if single else ("baseline",))
-    several: Systems = scores_b if isinstance(scores_b, Mapping) else dict(zip(second, [scores_b], strict=True))
+    several: Systems = dict(zip(second, [scores_b], strict=True)) if single else scores_b
     if not several:
         raise LambdaplugError("compare: expected at least one system to compare with the baseline, got none.")
-    values_a, rules = values_of(scores_a), (level, draws, seed, queries.query_weight)
-    parts = [compared(str(kind), (first, name), values_a, values_of(b), *rules) for name, b in several.items()]
-    found = Comparisons(zip(several, _holm(parts), strict=True))
+    a = _values(parts, scores_a, queries, X)[0]
+    others = {name: _values(parts, system, queries, X)[0] for name, system in several.items()}
+    found = _compared(str(parts[0].kind), first, a, others, queries.query_weight, level, draws, seed)
     return next(iter(found.values())) if single else found
 
 
-def _check(level: float, draws: int) -> None:
-    if not 0 < level < 1:
-        raise LambdaplugError(f"level: expected a number between 0 and 1, such as 0.95; got {level!r}.")
-    integer(draws, "draws")
+def _values(parts: Sequence[Part], system: Any, queries: Queries, X: Any) -> list[Array]:
+    """A system's values by query, one array per measure."""
+    scores = scores_of(system, X)
+    refuse_swapped(queries.labels, scores)
+    return per_query_values(parts, queries, scores)
 
 
-def compared(
+def _compared(
     measure: str,
-    names: tuple[str, str],
-    values_a: Array,
-    values_b: Array,
+    baseline: str,
+    a: Array,
+    others: Mapping[str, Array],
+    weight: Array | None,
     level: float,
     draws: int,
     seed: int,
-    weight: Array | None = None,
-) -> Comparison:
-    """The comparison of two systems' values, one per query, NaN where the measure is undefined. 0 draws: no such test."""
+) -> Comparisons:
+    """Systems' values, one per query, NaN where the measure is undefined, against those of one. 0 draws: no such test."""
+    if not 0 < level < 1:
+        raise LambdaplugError(f"level: expected a number between 0 and 1, such as 0.95; got {level!r}.")
+    found = Comparisons()
+    for name, b in others.items():
+        defined = ~(np.isnan(a) | np.isnan(b))
+        if weight is not None:
+            defined &= weight > 0.0  # what weighs nothing is no query
+        own = np.ones(np.count_nonzero(defined)) if weight is None else weight[defined] / weight[defined].mean()
+        x, y = a[defined], b[defined]
+        d = y - x
+        # The same value summed in another order is no difference.
+        d[np.abs(d) <= 1e-12 * np.maximum(1.0, np.maximum(np.abs(x), np.abs(y)))] = 0.0
+        difference = mean(d, own)
+        half, p_t = _student(d, own, difference, level)
+        found[name] = Comparison(
+            measure,
+            (baseline, name),
+            mean(x, own),
+            mean(y, own),
+            difference,
+            (difference - half, difference + half),
+            p_t,
+            _randomization((own * d)[d != 0.0], draws, seed) if len(d) and draws else float("nan"),
+            wins=int((d > 0).sum()),
+            ties=int((d == 0).sum()),
+            losses=int((d < 0).sum()),
+            undefined=int((~defined).sum()),
+            level=level,
+        )
+    corrected = [holm([getattr(part, kind) for part in found.values()]) for kind in ("p_t", "p_randomization")]
+    for name, p, q in zip(others, *corrected, strict=True):
+        found[name] = replace(found[name], p_t_holm=p, p_randomization_holm=q)
+    return found
+
+
+def _student(d: Array, weight: Array, difference: float, level: float) -> tuple[float, float]:
+    """Half the width of the interval of a weighted mean of mean weight 1, and the p-value."""
     from scipy.special import stdtr, stdtrit
 
-    weight = np.ones(len(values_a)) if weight is None else weight
-    defined = ~(np.isnan(values_a) | np.isnan(values_b)) & (weight > 0.0)  # what weighs nothing is no query
-    a, b, weight = values_a[defined], values_b[defined], weight[defined]
-    weight = weight / weight.mean() if len(weight) else weight
-    d = b - a
-    # The same value summed in another order is no difference.
-    d[np.abs(d) <= 1e-12 * np.maximum(1.0, np.maximum(np.abs(a), np.abs(b)))] = 0.0
-    n, difference = len(d), mean(d, weight)
-    p_t = half = float("nan")
-    if n > 1:
-        error = float(np.sum((weight * (d - difference)) ** 2) / (n - 1) / n) ** 0.5
-        half = float(stdtrit(n - 1, 0.5 + level / 2)) * error
-        if error > 1e-14 * abs(difference):
-            p_t = float(2 * stdtr(n - 1, -abs(difference) / error))
-        else:  # every query differs by the same
-            p_t = 1.0 if difference == 0 else 0.0
-    return Comparison(
-        measure,
-        names,
-        mean(a, weight),
-        mean(b, weight),
-        difference,
-        (difference - half, difference + half),
-        p_t,
-        _randomization((weight * d)[d != 0.0], draws, seed) if n and draws else float("nan"),
-        int((d > 0).sum()),
-        int((d == 0).sum()),
-        int((d < 0).sum()),
-        int((~defined).sum()),
-        level,
-    )
+    n = len(d)
+    if n < 2:
+        return float("nan"), float("nan")
+    error = float(np.sum((weight * (d - difference)) ** 2) / (n - 1) / n) ** 0.5
+    half = float(stdtrit(n - 1, 0.5 + level / 2)) * error
+    if error <= 1e-14 * abs(difference):  # every query differs by the same
+        return half, float(difference == 0.0)
+    return half, float(2 * stdtr(n - 1, -abs(difference) / error))
 
 
 def _randomization(d: Array, draws: int, seed: int) -> float:
     """How often random signs give a sum of these differences as far from 0 as theirs."""
     bound = abs(float(d.sum())) - 1e-12 * float(np.abs(d).sum())  # as large but for rounding
     # A byte is a pattern of eight signs: look up the sum it gives to each eight differences.
-    padded = np.zeros(-(-len(d) // 8) * 8)
-    padded[: len(d)] = d
+    eights = -(-len(d) // 8)
     patterns = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) * 2.0 - 1.0
-    sums = np.ascontiguousarray(patterns @ padded.reshape(-1, 8).T)  # pattern, eight
+    sums = np.ascontiguousarray(patterns @ np.pad(d, (0, 8 * eights - len(d))).reshape(-1, 8).T)  # pattern, eight
+
+    def as_large(signs: npt.NDArray[np.uint8]) -> int:
+        return int(np.count_nonzero(np.abs(sums[signs, np.arange(eights)].sum(axis=1)) >= bound))
+
     if len(d) <= EXACT_QUERIES:
-        every = np.zeros(1)
-        for column in sums.T:
-            every = np.add.outer(every, column).ravel()
-        return float((np.abs(every) >= bound).mean())
-    rng = np.random.default_rng(seed)
-    eights = len(padded) // 8
-    as_large = 0
-    left = draws
-    while left:
-        rows = min(left, max(1, DRAWS_AT_ONCE // eights))
-        signs = np.frombuffer(rng.bytes(rows * eights), dtype=np.uint8).reshape(rows, eights)
-        as_large += int((np.abs(sums[signs, np.arange(eights)].sum(axis=1)) >= bound).sum())
-        left -= rows
-    return (1 + as_large) / (1 + draws)
-
-
-def _holm(parts: Sequence[Comparison]) -> list[Comparison]:
-    t = holm([part.p_t for part in parts])
-    randomization = holm([part.p_randomization for part in parts])
-    return [
-        replace(part, p_t_holm=a, p_randomization_holm=b) for part, a, b in zip(parts, t, randomization, strict=True)
-    ]
+        every = np.arange(1 << 16, dtype=np.uint16).view(np.uint8).reshape(-1, 2)[:, :eights]
+        return as_large(every) / len(every)
+    rng, found, most = np.random.default_rng(seed), 0, max(1, DRAWS_AT_ONCE // eights)
+    for first in range(0, draws, most):
+        rows = min(most, draws - first)
+        found += as_large(np.frombuffer(rng.bytes(rows * eights), dtype=np.uint8).reshape(rows, eights))
+    return (1 + found) / (1 + draws)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -383,7 +378,7 @@ class Leaderboard(Report):
     """Means of systems (rows) by measures (columns), the best marked, and which differ significantly."""
 
     means: dict[str, dict[str, float]]  #: by measure, then by system
-    comparisons: dict[str, dict[str, Comparison]]  #: by measure, then by system: against the baseline, or the best
+    comparisons: dict[str, Comparisons]  #: by measure, then by system: against the baseline, or the best
     baseline: str | None
     test: Test
     level: float
@@ -403,73 +398,55 @@ class Leaderboard(Report):
         return self.means[measure][system] == max(self.means[measure].values())
 
     @property
-    def _systems(self) -> list[str]:
-        return list(next(iter(self.means.values())))
-
-    @property
     def _legend(self) -> str:
         kind = "paired t-test" if self.test == "t" else "paired randomisation test"
-        against = f"from {self.baseline}" if self.baseline is not None else "from the best of its column"
-        return f"† differs {against} ({kind}, Holm's correction over systems, {100 * self.level:g} %)"
+        return f"† differs from {self._against} ({kind}, Holm's correction over systems, {100 * self.level:g} %)"
 
-    def _rows(self) -> list[Row]:
-        return [
-            ([s], [(self.means[m][s], self.is_best(m, s), self.differs(m, s)) for m in self.means])
-            for s in self._systems
-        ]
+    @property
+    def _against(self) -> str:
+        return self.baseline or "the best of its column"
 
-    def _cells(self) -> list[list[str]]:
-        return text_cells([""], list(self.means), self._rows())
+    def _table(self, best: str, other: str) -> list[list[str]]:
+        """The means, each written as one of these says; † is what stands after those that differ."""
+        cells = [["", *(other.format(measure, "") for measure in self.means)]]
+        for system in next(iter(self.means.values())):
+            cells.append([system])
+            for measure, means in self.means.items():
+                form = best if self.is_best(measure, system) else other
+                cells[-1].append(form.format(f"{means[system]:.4f}", "†" if self.differs(measure, system) else ""))
+        return cells
 
-    def _after(self) -> list[str]:
-        return [f"* best of its column; {self._legend}"]
+    def __str__(self) -> str:
+        lines = aligned(self._table("{}*{:1}", "{} {:1}"))
+        return "\n".join([*lines, f"* best of its column; {self._legend}"])
 
     @property
     def text(self) -> str:
         """A table for the terminal: * the best of a column, † significantly different."""
         return str(self)
 
-    def plot(self, ax: Any = None) -> Any:
-        """For each measure, each system's difference from the baseline (or the best), with its interval.
-
-        Filled: significant. Returns Matplotlib's axes.
-        """
-        systems = [name for name in self._systems if name != self.baseline]
-        names, level = list(self.means), 100 * self.level
-        with plotting.drawing(ax, figsize=(8.0, 2.0 + 0.25 * len(systems) * len(names))) as ax:
-            for row, system in enumerate(systems):
-                color = plotting.COLOURS[row % len(plotting.COLOURS)]
-                found = [self.comparisons[name].get(system) for name in names]  # of the best, none: the line itself
-                places = np.arange(len(names)) + 0.7 * ((row + 0.5) / len(systems) - 0.5)
-                middle, *ends = np.array([(0.0,) * 3 if x is None else (x.difference, *x.interval) for x in found]).T
-                sure = [color if x is None or self.differs(x.measure, system) else "white" for x in found]
-                ax.errorbar(middle, places, xerr=np.abs(ends - middle), fmt="none", ecolor=color, capsize=3)
-                ax.scatter(middle, places, color=sure, edgecolors=color, zorder=3)
-                ax.scatter([], [], color=color, label=system)
-            ax.axvline(0.0, color="0.4", linestyle=":", linewidth=1)
-            ax.set_yticks(range(len(names)), names)
-            ax.set_ylim(len(names) - 0.5, -0.5)
-            against = self.baseline or "the best of each measure"
-            ax.set(xlabel=f"difference from {against}", ylabel="measure")
-            ax.set_title(f"{level:g} % intervals; filled: significant with Holm's correction")
-            plotting.legend(ax)
-        return ax
-
     def markdown(self) -> str:
         """A Markdown table: the best of a column in bold, † significantly different."""
-        return markdown_table([""], list(self.means), self._rows(), self._legend)
+        return "\n".join([*markdown_table(self._table("**{}**{}", "{}{}")), "", self._legend])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Each system's differences from the baseline (or from each measure's best) with their intervals.
+
+        Returns Matplotlib's axes.
+        """
+        return _plot(self.comparisons, self._against, self.level, ax)
 
     def frame(self, p_values: bool = False) -> Any:
         """The means as a pandas DataFrame, one row per system; with ``p_values`` those instead."""
-        if not p_values:
-            return import_pandas().DataFrame(self.means)
-        values = {measure: {s: self.p_value(measure, s) for s in self._systems} for measure in self.means}
-        return import_pandas().DataFrame(values)
+        values = {
+            measure: {system: self.p_value(measure, system) for system in row} for measure, row in self.means.items()
+        }
+        return import_pandas().DataFrame(values if p_values else self.means)
 
 
 def leaderboard(
     systems: Systems,
-    measures: str | Measure | Sequence[str | Measure],
+    measures: Measures,
     labels: npt.ArrayLike | RankingData,
     group: npt.ArrayLike | None = None,
     *,
@@ -541,31 +518,24 @@ def leaderboard(
             f"leaderboard: expected scores or models by name first, got {type(systems).__name__}. The call is "
             "lp.leaderboard({'old': scores, 'new': others}, measures, labels, group)."
         )
-    kinds = as_measures(measures)
-    if not systems or not kinds:
+    parts = asked(measures, empty=empty, ties=ties, convention=convention)
+    if not systems or not parts:
         raise LambdaplugError("leaderboard: expected at least one system and one measure.")
-    if baseline is not None and baseline not in systems:
-        raise LambdaplugError(f"leaderboard: no system {baseline!r}. There are: {', '.join(map(repr, systems))}.")
-    if test not in ("t", "randomization"):
-        raise LambdaplugError(f"leaderboard: test must be 't' or 'randomization', got {test!r}.")
-    _check(level, draws)
+    if baseline is not None:
+        one_of(baseline, "baseline", tuple(systems))
+    one_of(test, "test", get_args(Test))
+    integer(draws, "draws")
     if isinstance(labels, RankingData):
         X, labels, group = labels
     queries = Queries(labels, group, qid=qid, query_weight=weight, columns=columns)
-    own = queries.query_weight
-    rules, values = (level, draws if test == "randomization" else 0, seed, own), {}
-    for system, model in systems.items():
-        scores = scores_of(model, X)
-        refuse_swapped(queries.labels, scores, "leaderboard")
-        values[system] = per_query_values(kinds, queries, scores, empty, ties=ties, convention=convention)
+    values = {name: _values(parts, system, queries, X) for name, system in systems.items()}
     means: dict[str, dict[str, float]] = {}
-    comparisons: dict[str, dict[str, Comparison]] = {}
-    for column, kind in enumerate(kinds):
-        name = str(kind)
-        means[name] = {system: mean(found[column], own) for system, found in values.items()}
-        against = max(means[name], key=means[name].__getitem__) if baseline is None else baseline
-        others = [system for system in systems if system != against]
-        best = values[against][column]
-        found = [compared(name, (against, other), best, values[other][column], *rules) for other in others]
-        comparisons[name] = dict(zip(others, _holm(found), strict=True))
+    comparisons: dict[str, Comparisons] = {}
+    for k, part in enumerate(parts):
+        measure = str(part.kind)
+        means[measure] = {name: mean(found[k], queries.query_weight) for name, found in values.items()}
+        against = baseline or max(systems, key=means[measure].__getitem__)
+        others = {name: found[k] for name, found in values.items() if name != against}
+        tested = queries.query_weight, level, draws if test == "randomization" else 0, seed
+        comparisons[measure] = _compared(measure, against, values[against][k], others, *tested)
     return Leaderboard(means, comparisons, baseline, test, level)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, overload
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from .checking import import_pandas, refuse_swapped, shown
+from .checking import import_pandas, one_of, refuse_swapped, shown
 from .columns import column_name
 from .errors import LambdaplugError
 from .kernels import Leaf, expected_kernel, get_num_threads, leaves, tied_value_kernel
@@ -22,19 +24,9 @@ from .values import Value
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = [
-    "Convention",
-    "Empty",
-    "Metric",
-    "Rules",
-    "Ties",
-    "evaluate",
-    "import_pandas",
-    "mean",
-    "metric",
-    "per_query_values",
-]
+__all__ = ["Convention", "Empty", "Metric", "Rules", "Ties", "asked", "evaluate", "mean", "metric", "per_query_values"]
 
+Measures: TypeAlias = str | Measure | Sequence[str | Measure]
 Empty = Literal["skip", 0, 1]
 Ties = Literal["stable", "worst", "best", "expected"]
 Convention = Literal["letor"]
@@ -52,13 +44,11 @@ class Rules(TypedDict, total=False):
 
 @overload
 def evaluate(
-    measures: str | Measure | Sequence[str | Measure],
+    measures: Measures,
     labels: npt.ArrayLike,
     scores: npt.ArrayLike,
     group: npt.ArrayLike | None = ...,
     *,
-    per_query: Literal[False] = ...,
-    frame: Literal[False] = ...,
     weight: npt.ArrayLike | None = ...,
     **rules: Unpack[Rules],
 ) -> dict[str, float]: ...
@@ -66,32 +56,19 @@ def evaluate(
 
 @overload
 def evaluate(
-    measures: str | Measure | Sequence[str | Measure],
-    labels: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    group: npt.ArrayLike | None = ...,
-    *,
-    per_query: Literal[True],
-    frame: Literal[False] = ...,
-    **rules: Unpack[Rules],
-) -> dict[str, Array]: ...
-
-
-@overload
-def evaluate(
-    measures: str | Measure | Sequence[str | Measure],
+    measures: Measures,
     labels: npt.ArrayLike,
     scores: npt.ArrayLike,
     group: npt.ArrayLike | None = ...,
     *,
     per_query: bool = ...,
-    frame: Literal[True],
+    frame: bool = ...,
     **rules: Unpack[Rules],
 ) -> Any: ...
 
 
 def evaluate(
-    measures: str | Measure | Sequence[str | Measure],
+    measures: Measures,
     labels: npt.ArrayLike,
     scores: npt.ArrayLike,
     group: npt.ArrayLike | None = None,
@@ -150,20 +127,18 @@ def evaluate(
     >>> evaluate("mrr", labels=[0, 1, 0], scores=[5, 5, 1], qid=["a", "a", "a"], ties="expected")
     {'mrr': 0.75}
     """
-    kinds = as_measures(measures)
+    parts = asked(measures, empty=empty, ties=ties, convention=convention, weighted=True)
     if weight is not None and (per_query or frame):
         raise LambdaplugError("weight: it enters means, and there are none with per_query= or frame=: leave it out.")
     queries = Queries(labels, group, qid=qid, query_weight=weight, columns=columns)
-    refuse_swapped(queries.labels, scores, "evaluate")
+    refuse_swapped(queries.labels, scores)
+    names = [str(part.kind) for part in parts]
     if not per_query and not frame:
-        values = part_values(kinds, queries, scores, empty, ties=ties, convention=convention)
-        numbers = combined(kinds, [mean(value, queries.query_weight) for value in values])
-        return {str(kind): number for kind, number in zip(kinds, numbers, strict=True)}
-    values = per_query_values(kinds, queries, scores, empty, ties=ties, convention=convention)
-    named = {str(kind): value for kind, value in zip(kinds, values, strict=True)}
+        return dict(zip(names, means(parts, queries, scores), strict=True))
+    values = dict(zip(names, per_query_values(parts, queries, scores), strict=True))
     if frame:
-        return import_pandas().DataFrame(named, index=query_names(queries, qid)).rename_axis("query")
-    return named
+        return import_pandas().DataFrame(values, index=query_names(queries, qid)).rename_axis("query")
+    return values
 
 
 def query_names(queries: Queries, qid: npt.ArrayLike | None) -> npt.NDArray[Any]:
@@ -171,70 +146,75 @@ def query_names(queries: Queries, qid: npt.ArrayLike | None) -> npt.NDArray[Any]
     return np.arange(len(queries)) if qid is None else np.asarray(qid)[queries.offsets[:-1]]
 
 
-def mean(values: Array, weight: Array | None = None) -> float:
-    """Over the queries that have a value, by their weights if given; NaN if none has."""
-    known = ~np.isnan(values)
-    defined = values[known]
-    if weight is None:
-        return float(defined.mean()) if defined.size else float("nan")
-    total = float(weight[known].sum())
-    return float(weight[known] @ defined) / total if total > 0.0 else float("nan")
+# --- values by query, and their means ----------------------------------------------------------------------------
 
 
-def means(
-    values: Sequence[Array], weights: Sequence[Array | None], total: Callable[[Array], Array] | None = None
-) -> list[float]:
-    """``mean`` of each; with ``total``, which adds up over workers, the mean over all workers' queries."""
-    if total is None:
-        return [mean(value, weight) for value, weight in zip(values, weights, strict=True)]
-    ones = [np.ones(len(value)) if weight is None else weight for value, weight in zip(values, weights, strict=True)]
-    parts = [(np.nansum(value * own), np.sum(own[~np.isnan(value)])) for value, own in zip(values, ones, strict=True)]
-    sums = total(np.array(parts, dtype=np.float64).reshape(len(values), 2))
-    return [float(found / count) if count else float("nan") for found, count in sums]
+class Part(NamedTuple):
+    """A measure, and how it is taken."""
+
+    kind: Measure
+    empty: Empty = "skip"
+    labels: str | None = None
+    ties: Ties = "stable"
+    weighted: bool = False
+    name: str | None = None  # that the user has given it
+    convention: Convention | None = None
 
 
-def part_values(
-    measures: Sequence[Measure],
-    queries: Queries,
-    scores: npt.ArrayLike,
+def asked(
+    measures: Measures,
+    *,
     empty: Empty = "skip",
-    threads: int | None = None,
-    labels: str | None = None,
     ties: Ties = "stable",
     convention: Convention | None = None,
+    **options: Any,
+) -> tuple[Part, ...]:
+    """Measures and how they are taken, checked."""
+    one_of(empty, "empty", get_args(Empty))
+    one_of(ties, "ties", get_args(Ties))
+    one_of(convention, "convention", (None, *get_args(Convention)))
+    empty = 0 if convention == "letor" else empty
+    return tuple(Part(kind, empty, ties=ties, convention=convention, **options) for kind in as_measures(measures))
+
+
+def per_query_values(
+    parts: Sequence[Part], queries: Queries, scores: npt.ArrayLike, threads: int | None = None
 ) -> list[Array]:
-    """``per_query_values`` of the parts of all measures, in a row."""
-    parts = [(one, own or labels) for measure in measures for one, own in measure.parts]
-    found: dict[str | None, Iterator[Array]] = {}
-    for source in dict.fromkeys(own for _, own in parts):
-        kinds = [one for one, own in parts if own == source]
-        found[source] = iter(per_query_values(kinds, queries, scores, empty, threads, source, ties, convention))
-    return [next(found[own]) for _, own in parts]
+    """One array for each, one value per query, ranked once for all of them."""
+    ranked = vector(scores, "scores")
+    if len(ranked) != len(queries.labels):
+        raise LambdaplugError(f"scores: expected one per row ({len(queries.labels)}), got {len(ranked)}.")
+    threads = get_num_threads(threads)
+    queries.begin()
+    steps, made = [], []
+    for part in parts:
+        kind = _by_letor(part.kind) if part.convention == "letor" else part.kind
+        make = functools.partial(kind.prepared_for, queries, part.labels)
+        prepared, value = queries.memo((kind, part.labels, False), make), np.zeros(len(queries))
+        steps.append(_measuring(kind, prepared, value, part.ties))
+        made.append((part, prepared.norm, value))
+    queries.run(steps, ranked, threads)
+    return [_complete(part, norm, value, queries.sizes) for part, norm, value in made]
 
 
-def combined(measures: Sequence[Measure], values: Iterable[float]) -> list[float]:
-    """One number of each measure, from the means of all their parts."""
-    rest = iter(values)
-    return [measure.combined([next(rest) for _ in measure.parts]) for measure in measures]
-
-
-def letor_discount(rank: int) -> float:
-    """1, 1, 1/log2(3), 1/log2(4), ..."""
-    return 1.0 if rank < 3 else float(1.0 / np.log2(rank))
-
-
-def _by_letor(kind: Measure) -> Measure:
-    plain = isinstance(kind, DCG) and kind.discount == "log2"
-    return dataclasses.replace(kind, discount=letor_discount) if plain else kind  # type: ignore[call-arg]
+def _measuring(kind: Measure, prepared: Prepared, out: Array, ties: Ties) -> Leaf:
+    """The leaf that writes a measure's values, before their norms."""
+    if ties == "stable":
+        return kind.measuring(prepared, out)
+    if kind.tabled:
+        raise LambdaplugError(
+            f"ties: {kind} has no gain by which equal scores could stand: expected ties='stable', got {ties!r}."
+        )
+    gain, _, _, discount, k = prepared
+    kernel = expected_kernel(_expectation(kind)) if ties == "expected" else tied_value_kernel(kind.value)
+    return Leaf(leaves.measured_ties, (kernel,), (gain, discount, k, ties != "worst", out), measure=kind)
 
 
 def _expectation(kind: Measure) -> Callable[..., float]:
-    """The measure's ``expected``, unless a subclass has given it another value since."""
-    for owner in type(kind).__mro__:
-        if owner.__dict__.get("expected") is not None:
-            return kind.expected  # type: ignore[return-value]
-        if "value" in owner.__dict__:
-            break
+    """The measure's ``expected``, unless a subclass has another value than the one that this is the mean of."""
+    owner = next(one for one in type(kind).__mro__ if {"value", "expected"} & vars(one).keys())
+    if vars(owner).get("expected") is not None:
+        return kind.expected  # type: ignore[return-value]
     able = ", ".join(sorted(name for name, other in registered().items() if other.expected is not None))
     raise LambdaplugError(
         f"ties='expected': {kind} does not say its mean over all orders of equal scores. Those which do: {able}; "
@@ -242,116 +222,98 @@ def _expectation(kind: Measure) -> Callable[..., float]:
     )
 
 
-def per_query_values(
-    measures: Sequence[Measure],
+def _complete(part: Part, norm: Array, value: Array, sizes: npt.NDArray[np.int64]) -> Array:
+    """Values times their norms, with what stands for undefined ones."""
+    wrong = np.flatnonzero(~np.isfinite(value) & (norm != 0.0))
+    if len(wrong):
+        raise LambdaplugError(f"{part.kind}: the value of query {wrong[0]} is {value[wrong[0]]}: it must be finite.")
+    found = np.where(norm == 0.0, np.nan if part.empty == "skip" else float(part.empty), value * norm)
+    if part.convention == "letor" and isinstance(part.kind, NDCG):
+        found[sizes < (part.kind.cutoff or 0)] = 0.0
+    return found
+
+
+def _by_letor(kind: Measure) -> Measure:
+    plain = isinstance(kind, DCG) and kind.discount == "log2"
+    return replace(kind, discount=letor_discount) if plain else kind  # type: ignore[call-arg]
+
+
+def letor_discount(rank: int) -> float:
+    """1, 1, 1/log2(3), 1/log2(4), ..."""
+    return 1.0 if rank < 3 else float(1.0 / np.log2(rank))
+
+
+def means(
+    parts: Sequence[Part],
     queries: Queries,
     scores: npt.ArrayLike,
-    empty: Empty = "skip",
     threads: int | None = None,
-    labels: str | None = None,
-    ties: Ties = "stable",
-    convention: Convention | None = None,
-) -> list[Array]:
-    """One array per measure, one value per query, ranked once for all of them."""
-    check_ties(ties)
-    if convention not in (None, "letor"):
-        raise LambdaplugError(f"convention: expected 'letor' or None, got {convention!r}.")
-    if convention == "letor":
-        by_letor = [_by_letor(kind) for kind in measures]
-        values = per_query_values(by_letor, queries, scores, 0, threads, labels, ties)
-        short = [isinstance(kind, NDCG) and queries.sizes < (kind.cutoff or 0) for kind in measures]
-        return [np.where(cut, 0.0, value) for cut, value in zip(short, values, strict=True)]
-    if isinstance(empty, bool) or empty not in ("skip", 0, 1):
-        raise LambdaplugError(f"empty: expected 'skip', 0 or 1, got {empty!r}.")
-    ranked = vector(scores, "scores")
-    if len(ranked) != len(queries.labels):
-        raise LambdaplugError(f"scores: expected one per row ({len(queries.labels)}), got {len(ranked)}.")
-    threads = get_num_threads(threads)
-    queries.begin()
-
-    def prepare(kind: Measure) -> Prepared:
-        return queries.memo((kind, labels, False), lambda: kind.prepared_for(queries, labels))
-
-    prepared = [prepare(kind) for kind in measures]
-    values = [np.zeros(len(queries)) for _ in measures]
-    steps = [_measuring(kind, p, value, ties) for kind, p, value in zip(measures, prepared, values, strict=True)]
-    queries.run(steps, ranked, threads)
-    for kind, p, value in zip(measures, prepared, values, strict=True):
-        wrong = np.flatnonzero(~np.isfinite(value) & (p.norm != 0.0))
-        if len(wrong):
-            raise LambdaplugError(f"{kind}: the value of query {wrong[0]} is {value[wrong[0]]}: it must be finite.")
-    filler = np.nan if empty == "skip" else float(empty)
-    return [np.where(p.norm == 0.0, filler, value * p.norm) for p, value in zip(prepared, values, strict=True)]
-
-
-def _measuring(kind: Measure, prepared: Prepared, out: Array, ties: Ties) -> Leaf:
-    """The leaf that writes a measure's values, before their norms."""
-    gain, _, _, discount, k = prepared
-    if ties == "stable":
-        return kind.measuring(prepared, out)
-    if kind.tabled:
+    total: Callable[[Array], Array] | None = None,
+) -> list[float]:
+    """The mean over queries of each; with ``total``, which adds up over workers, over those of all workers."""
+    if queries.document_weight is not None and any(part.weighted for part in parts):
         raise LambdaplugError(
-            f"ties: {kind} has no gain by which equal scores could stand: expected ties='stable', got {ties!r}."
+            "weight: expected weights of queries, and these are of documents: they differ within a query."
         )
-    kernel = expected_kernel(_expectation(kind)) if ties == "expected" else tied_value_kernel(kind.value)
-    return Leaf(leaves.measured_ties, (kernel,), (gain, discount, k, ties != "worst", out), measure=kind)
+    inner = [part._replace(kind=kind, labels=own or part.labels) for part in parts for kind, own in part.kind.parts]
+    values = per_query_values(inner, queries, scores, threads)
+    weights = [queries.query_weight if part.weighted else None for part in inner]
+    sums = np.array([_sums(one, weight) for one, weight in zip(values, weights, strict=True)]).reshape(-1, 2)
+    numbers = itertools.starmap(_quotient, sums if total is None else total(sums))
+    return [part.kind.combined([next(numbers) for _ in part.kind.parts]) for part in parts]
 
 
-def check_ties(ties: object) -> None:
-    if ties not in ("stable", "worst", "best", "expected"):
-        raise LambdaplugError(f"ties: expected 'stable', 'worst', 'best' or 'expected', got {ties!r}.")
+def mean(values: Array, weight: Array | None = None) -> float:
+    """Over the queries that have a value, by their weights if given; NaN if none has."""
+    return _quotient(*_sums(values, weight))
 
 
-class _Part(NamedTuple):
-    kinds: tuple[Measure, ...]
-    empty: Empty = "skip"
-    labels: str | None = None
-    ties: Ties = "stable"
-    weighted: bool = False
-    name: str | None = None  # of the only measure, if the user has one for it
-
-    @property
-    def names(self) -> list[str]:
-        return [str(kind) for kind in self.kinds] if self.name is None else [self.name]
+def _sums(values: Array, weight: Array | None) -> tuple[float, float]:
+    """Of the values that there are, and of their weights."""
+    known = ~np.isnan(values)
+    own = np.ones(np.count_nonzero(known)) if weight is None else weight[known]
+    return float((own * values[known]).sum()), float(own.sum())
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+def _quotient(total: float, count: float) -> float:
+    return float(total / count) if count > 0.0 else float("nan")
+
+
+# --- metrics -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
 class Metric(Value):
     """Measures as an evaluation function; see :func:`metric`. Metrics add up to one that reports them all."""
 
-    parts: tuple[_Part, ...]
+    parts: tuple[Part, ...]
 
     @staticmethod
-    def of(measures: Sequence[str | Measure], **rules: Any) -> Metric:
-        kinds = as_measures(measures)
-        if not kinds:
+    def of(measures: Measures, **rules: Any) -> Metric:
+        parts = asked(measures, **rules)
+        if not parts:
             raise LambdaplugError("metric: name at least one measure, e.g. lp.metric('ndcg@10').")
-        return Metric((_Part(kinds, **rules),))
+        return Metric(parts)
 
     def __add__(self, other: Metric) -> Metric:
-        new = tuple(part for part in other.parts if part not in self.parts)
-        both = Metric(self.parts + new)
+        both = Metric(tuple(dict.fromkeys((*self.parts, *other.parts))))
         if len(set(both.names)) < len(both.names):
             raise LambdaplugError(f"metric: {', '.join(both.names)} would be reported under the same name.")
         return both
 
     def __repr__(self) -> str:
-        usual, said = _Part(()), []
-        for part in self.parts:
-            words = [kind.written() for kind in part.kinds]
-            for field, value in part._asdict().items():
-                if field != "kinds" and value != getattr(usual, field):
+        said, usual = [], Part._field_defaults
+        for options, parts in itertools.groupby(self.parts, lambda part: part[1:]):
+            words = [part.kind.written() for part in parts]
+            for field, value in zip(Part._fields[1:], options, strict=True):
+                if value != usual[field]:
                     words.append(f"{'weight' if field == 'weighted' else field}={value!r}")
             said.append(f"metric({', '.join(words)})")
         return " + ".join(said)
 
-    def without(self, names: Sequence[str]) -> Metric | None:
+    def without(self, names: Iterable[str]) -> Metric | None:
         """The same less the measures of these names; None if nothing is left."""
-        own = iter(self.names)
-        left = [
-            part._replace(kinds=tuple(kind for kind in part.kinds if next(own) not in names)) for part in self.parts
-        ]
-        kept = tuple(part for part in left if part.kinds)
+        kept = tuple(part for part, name in zip(self.parts, self.names, strict=True) if name not in names)
         return Metric(kept) if kept else None
 
     def weighted(self) -> Metric:
@@ -361,11 +323,10 @@ class Metric(Value):
     @property
     def names(self) -> list[str]:
         """Under which the values are reported; of the same measure by several columns, with the column's name."""
-        plain = [name for part in self.parts for name in part.names]
-        labels = [part.labels for part in self.parts for _ in part.kinds]
+        plain = [part.name or str(part.kind) for part in self.parts]
         return [
-            f"{name}(labels={column!r})" if column is not None and plain.count(name) > 1 else name
-            for name, column in zip(plain, labels, strict=True)
+            f"{name}(labels={part.labels!r})" if part.labels is not None and plain.count(name) > 1 else name
+            for name, part in zip(plain, self.parts, strict=True)
         ]
 
     def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Any:
@@ -378,30 +339,14 @@ class Metric(Value):
         data_set = read(data)
         if data_set.asked == "objective":
             raise LambdaplugError(
-                f"{self!r} reports, and was given as an objective: say lp.objective({str(self.parts[0].kinds[0])!r})."
+                f"{self!r} reports, and was given as an objective: say lp.objective({str(self.parts[0].kind)!r})."
             )
         reported = self.report(
-            data_set.queries,
-            scores,
-            data_set.threads,
-            with_direction=data_set.directed,
-            total=data_set.total,
+            data_set.queries, scores, data_set.threads, with_direction=data_set.directed, total=data_set.total
         )
         if data_set.on_metric is not None:
             data_set.on_metric(self.names)
         return reported
-
-    def per_query(self, queries: Queries, scores: Any, threads: int | None = None) -> list[Array]:
-        """One array per measure, one value per query."""
-        return [
-            value
-            for kinds, empty, labels, ties, *_ in self.parts
-            for value in per_query_values(kinds, queries, scores, empty, threads, labels, ties)
-        ]
-
-    @property
-    def kinds(self) -> list[Measure]:
-        return [kind for part in self.parts for kind in part.kinds]
 
     def report(
         self,
@@ -413,23 +358,12 @@ class Metric(Value):
         total: Callable[[Array], Array] | None = None,
     ) -> list[Any]:
         """(name, value) of each measure, for LightGBM with the word that higher is better."""
-        values = [
-            value
-            for kinds, empty, labels, ties, *_ in self.parts
-            for value in part_values(kinds, queries, scores, empty, threads, labels, ties)
-        ]
-        weighted = [part.weighted for part in self.parts for kind in part.kinds for _ in kind.parts]
-        if any(weighted) and queries.document_weight is not None:
-            raise LambdaplugError(
-                f"{self!r}: expected weights of queries, and these are of documents: they differ within a query."
-            )
-        weights = [queries.query_weight if one else None for one in weighted]
-        pairs = list(zip(self.names, combined(self.kinds, means(values, weights, total)), strict=True))
-        return [(*pair, True) for pair in pairs] if with_direction else pairs
+        pairs = zip(self.names, means(self.parts, queries, scores, threads, total), strict=True)
+        return [(*pair, True) for pair in pairs] if with_direction else list(pairs)
 
 
 def metric(
-    *measures: str | Measure | Sequence[str | Measure],
+    *measures: Measures,
     name: str | None = None,
     empty: Empty = "skip",
     labels: str | None = None,
@@ -476,15 +410,12 @@ def metric(
     """
     if not isinstance(weight, bool):
         raise LambdaplugError(
-            "metric: weight: expected True, for the weights of the queries in the data set that is evaluated, or False, got "
-            f"{shown(weight)}."
+            f"metric: weight: expected True, for the query weights of the data set that is evaluated, or False, got {shown(weight)}."
         )
-    check_ties(ties)
     several: list[Any] = []
     for one in measures:
         several += one if isinstance(one, (list, tuple)) else [one]
-    kinds = as_measures(several)
-    if name is not None and len(kinds) != 1:
-        raise LambdaplugError(f"metric: name={name!r} is for one measure, got {len(kinds)}. Metrics add up: a + b.")
+    if name is not None and len(several) != 1:
+        raise LambdaplugError(f"metric: name={name!r} is for one measure, got {len(several)}. Metrics add up: a + b.")
     own = None if labels is None else column_name(labels, "labels", "clicks")
-    return Metric.of(kinds, empty=empty, labels=own, ties=ties, weighted=weight, name=name)
+    return Metric.of(several, empty=empty, labels=own, ties=ties, weighted=weight, name=name)

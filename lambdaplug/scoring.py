@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .callers import callers
 from .errors import LambdaplugError, LambdaplugWarning
@@ -15,16 +14,37 @@ from .evaluation import Convention, Empty, Ties, evaluate
 from .measures import Measure, as_measure
 from .values import Value, keep
 
-__all__ = ["Scorer", "scorer", "warn_of_search"]
+__all__ = ["scorer", "warn_of_search"]
 
 
 @dataclass(frozen=True, repr=False)
-class Scorer(Value):
-    """See :func:`scorer`."""
+class scorer(Value):
+    """A measure as ``scoring=`` of scikit-learn: ``GridSearchCV``, ``cross_val_score``, ``permutation_importance``.
 
-    called_as: ClassVar[str] = "scorer"
+    Parameters
+    ----------
+    measure : str or Measure
+        What to score by.
+    qid : str or array-like, optional
+        Where the query ids are: the name of a column of X, or one id per row of X. Left out, what scikit-learn passes on
+        (metadata routing, with which the scorer always asks for ``qid``), or the column that a ranker of lambdaplug was
+        fitted with. ``permutation_importance`` takes ids per row, as it would shuffle a column.
+    empty, ties, convention
+        As :func:`lambdaplug.evaluate`.
+
+    Examples
+    --------
+    >>> import lambdaplug as lp
+    >>> data = lp.data.cubic(queries=20, documents=8, features=5)
+    >>> model = lp.LGBMRanker(objective="map", n_estimators=3, n_jobs=1, verbose=-1)
+    >>> model = model.fit(data.X, data.labels, qid=data.qid)
+    >>> 0.5 < lp.scorer("ndcg@5", qid=data.qid)(model, data.X, data.labels) < 1
+    True
+    """
+
     measure: str | Measure
-    qid: Any = None  # the name of a column, or a tuple with one id per row
+    _: KW_ONLY
+    qid: Any = None  # kept as the name of a column, or as a tuple with one id per row
     empty: Empty = "skip"
     ties: Ties = "stable"
     convention: Convention | None = None
@@ -71,44 +91,6 @@ class Scorer(Value):
         request = MetadataRequest(owner="scorer")
         request.score.add_request(param="qid", alias=True)
         return request
-
-
-def scorer(
-    measure: str | Measure,
-    *,
-    qid: str | npt.ArrayLike | None = None,
-    empty: Empty = "skip",
-    ties: Ties = "stable",
-    convention: Convention | None = None,
-) -> Scorer:
-    """A measure as ``scoring=`` of scikit-learn: ``GridSearchCV``, ``cross_val_score``, ``permutation_importance``.
-
-    Parameters
-    ----------
-    measure : str or Measure
-        What to score by.
-    qid : str or array-like, optional
-        Where the query ids are: the name of a column of X, or one id per row of X. Left out, what scikit-learn passes on
-        (metadata routing, with which the scorer always asks for ``qid``), or the column that a ranker of lambdaplug was
-        fitted with. ``permutation_importance`` takes ids per row, as it would shuffle a column.
-    empty, ties, convention
-        As :func:`lambdaplug.evaluate`.
-
-    Returns
-    -------
-    Scorer
-        A function of (estimator, X, y).
-
-    Examples
-    --------
-    >>> import lambdaplug as lp
-    >>> data = lp.data.cubic(queries=20, documents=8, features=5)
-    >>> model = lp.LGBMRanker(objective="map", n_estimators=3, n_jobs=1, verbose=-1)
-    >>> model = model.fit(data.X, data.labels, qid=data.qid)
-    >>> 0.5 < lp.scorer("ndcg@5", qid=data.qid)(model, data.X, data.labels) < 1
-    True
-    """
-    return Scorer(measure, qid, empty, ties, convention)
 
 
 def warn_of_search(qid: Any, scored_by: str | None = None) -> None:

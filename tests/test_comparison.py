@@ -150,11 +150,11 @@ def test_the_leaderboard(contest):
     assert against_best.differs("map", "old")
     assert not against_best.differs("map", "good|best")
     assert "from the best of its column (paired randomisation test" in against_best.text
-    with pytest.raises(lp.LambdaplugError, match=r"no system 'older'. There are: 'old', 'noisy'"):
+    with pytest.raises(lp.LambdaplugError, match=r"baseline: expected 'old', 'noisy' or 'good\|best', got 'older'"):
         lp.leaderboard(systems, measures, labels, group, baseline="older")
     with pytest.raises(lp.LambdaplugError, match="at least one system"):
         lp.leaderboard({}, measures, labels, group)
-    with pytest.raises(lp.LambdaplugError, match="test must be"):
+    with pytest.raises(lp.LambdaplugError, match="test: expected 't' or 'randomization', got 'z'"):
         lp.leaderboard(systems, measures, labels, group, test="z")
 
 

@@ -210,7 +210,7 @@ def test_ties_in_metrics_and_what_is_refused():
     for refused in (lambda: lp.metric("mrr", ties="random"), lambda: lp.evaluate("mrr", [1], [1], [1], ties="random")):
         with pytest.raises(lp.LambdaplugError, match="ties: expected 'stable', 'worst', 'best' or 'expected'"):
             refused()
-    with pytest.raises(lp.LambdaplugError, match="convention: expected 'letor' or None, got 'trec'"):
+    with pytest.raises(lp.LambdaplugError, match="convention: expected None or 'letor', got 'trec'"):
         lp.evaluate("mrr", [1], [1], [1], convention="trec")
 
     @dataclass(frozen=True, repr=False)

@@ -21,7 +21,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import lambdaplug as lp
-from lambdaplug.tables import Report
 
 pytestmark = pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")
 
@@ -417,27 +416,16 @@ def reports():
     yield lp.verify("p@1", trials=5)
 
 
-def test_every_report_is_a_table_in_a_notebook_and_a_picture():
+def test_every_report_prints_and_is_a_picture():
     plt = pytest.importorskip("matplotlib.pyplot")
-    kinds = set()
     for report in reports():
-        page = report._repr_html_()
-        kinds.add(type(report))
-        assert "b<" not in page
-        assert page.count("<td") == page.count("</td>")
-        assert "<table>" in page or page == f"<pre>{page[5:-6]}</pre>"
-        for line in report._after():
-            assert line in str(report)
+        assert repr(report) == str(report)
         if hasattr(report, "plot"):
             axes = np.atleast_1d(report.plot())[0]
             axes.figure.canvas.draw()
             assert axes.has_data()
             assert axes.get_title(loc="left")
         plt.close("all")
-    hidden = {lp.analysis.Difference, type(lp.verify("p@1", trials=5))}
-    assert {kind for kind in kinds if kind._cells is Report._cells} == hidden
-    board = lp.leaderboard({"a": SCORES, "b": -SCORES}, "ndcg", Y, GROUP)
-    assert board._repr_html_().count("<tr>") == 3
 
 
 # --- messages, and the public face -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import xgboost as xgb
 from oracle import VALUES, moving, rank, swap_delta
 
 import lambdaplug as lp
-from lambdaplug.evaluation import per_query_values
+from lambdaplug.evaluation import asked, per_query_values
 from lambdaplug.hosts.lightgbm import HOST as LIGHTGBM
 from lambdaplug.measures import swap_deltas
 from lambdaplug.queries import Queries
@@ -282,7 +282,7 @@ def test_unjudged_documents_leave_values_and_deltas_alone(name):
         return np.nan if found is None else found
 
     for ties, chosen in (("stable", None), ("worst", np.min), ("best", np.max), ("expected", np.mean)):
-        found = per_query_values([lp.measures.as_measure(name)], queries, scores, labels="judged", ties=ties)[0]
+        found = per_query_values(asked(name, labels="judged", ties=ties), queries, scores)[0]
         for (s, y), got in zip(parts, found, strict=True):
             if chosen is None:
                 want = value([y[row] for row in rank(s.tolist())])

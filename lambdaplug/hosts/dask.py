@@ -38,7 +38,7 @@ from distributed import Client, Semaphore, default_client, get_worker
 
 from ..columns import attach, of_data_set
 from ..errors import LambdaplugError
-from ..evaluation import Metric
+from ..evaluation import Metric, per_query_values
 from ..grouping import group_sizes
 from ..measures import Measure
 from ..objectives import Objective, Unbiased, as_objective
@@ -252,7 +252,7 @@ def _look(number: int, objective: Objective | None, metrics: Sequence[Metric], p
         if objective is not None and rows:
             objective.gradients(labels, np.zeros(rows), sizes, columns=columns)
         for metric in metrics:
-            metric.per_query(queries, np.zeros(rows))
+            per_query_values(metric.parts, queries, np.zeros(rows))
     except LambdaplugError as error:
         return Seen(rows, f"partition {number}: {error}", ids, sizes, {}, False)
     uneven = len(weight) > 0 and one_a_query(weight, sizes) is None
@@ -460,7 +460,7 @@ def _spread(
 def _measures(what: Objective | Metric | None) -> Iterator[tuple[Measure, Any]]:
     """Every measure inside, with the column of its labels if they are not the data set's."""
     if isinstance(what, Metric):
-        yield from ((kind, part.labels) for part in what.parts for kind in part.kinds)
+        yield from ((part.kind, part.labels) for part in what.parts)
     elif what is not None:
         if isinstance(what, MeasureObjective):
             yield what.kind, what.labels

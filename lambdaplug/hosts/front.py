@@ -15,7 +15,7 @@ from .. import plotting
 from ..checking import import_pandas, integer, progress_bar
 from ..columns import attach
 from ..errors import LambdaplugError
-from ..evaluation import Metric, mean
+from ..evaluation import Metric, mean, per_query_values
 from ..measures import Measure
 from ..objectives import Objective
 from ..objectives.base import require_objective
@@ -271,7 +271,7 @@ def front(
             )
             told = Metric.of(watched) if watched else None
             boosters.append(own.train(objective, data, further, told, params or {}, rounds))
-            values.append(metric.per_query(queries, raw_scores(boosters[-1], X_valid, -1)))
+            values.append(per_query_values(metric.parts, queries, raw_scores(boosters[-1], X_valid, -1)))
             tick(1)
     return Front(tuple(metric.names), row, tuple(boosters), np.array(values), level)
 

@@ -105,9 +105,6 @@ class PositionBias(Report, Value):
     def __str__(self) -> str:
         return repr(self)
 
-    def _cells(self) -> list[list[str]]:
-        return [["position", "propensity"], *([f"{k}", f"{x:.3f}"] for k, x in enumerate(self.propensity.tolist()))]
-
     def __len__(self) -> int:
         return len(self.columns[0])
 
