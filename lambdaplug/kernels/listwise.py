@@ -1,7 +1,8 @@
 """Leaves that are losses of a whole list, in one or two passes over its documents.
 
-Each adds the gradient and a positive hessian. A row whose target is NaN has no label: it is no part of its list.
-``weight`` is one per row, or empty. Nothing overflows, whatever the scores are.
+A loss is a function of one list: scores, targets and weights, from which it fills in the gradient and a positive
+hessian, so many (``unit``) times. A row whose target is NaN has no label: it is no part of its list. Nothing
+overflows, whatever the scores are.
 """
 
 from collections.abc import Callable
@@ -14,54 +15,86 @@ from .layout import *
 from .pairs import log_scale
 from .round import leaf, level_of
 
-LIST = {
-    "target": GIVEN,
-    "weight": GIVEN,
-    "number": FLOAT,
-    "order": GIVEN_PLACES,
-    "coefficient": FLOAT,
-    "level": INTEGER,
-}
 
+def of_lists(loss: Callable[..., None]) -> Any:
+    """A kind of leaf that adds this loss of every list, its documents in ``order``, or by row if that is empty."""
+    differentiate = inlinable(loss)
 
-@leaf({}, **LIST)
-def query_rmse(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """Squared errors of what differs within a query."""
-    offsets, scores, target, weight, coefficient = (
-        round.offsets,
-        round.scores,
-        leaf.target,
-        leaf.weight,
-        leaf.coefficient,
+    @leaf(
+        {},
+        target=GIVEN,
+        weight=GIVEN,
+        number=FLOAT,  # of the loss's own
+        order=GIVEN_PLACES,
+        coefficient=FLOAT,
+        level=INTEGER,
     )
-    gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
-    for query in range(first, last):
-        start, stop, low = offsets[query], offsets[query + 1], offsets[query] - offsets[first]
-        total = mean = 0.0
-        for row in range(start, stop):
-            if not np.isnan(target[row]):
-                w = weight[row] if weight.size > 0 else 1.0
-                total += w
-                mean += w * (scores[row] - target[row])
-        if total == 0.0:
-            continue
-        mean /= total
-        for row in range(start, stop):
-            if not np.isnan(target[row]):
-                w = coefficient * (weight[row] if weight.size > 0 else 1.0)
-                gradient[low + row - start] += w * (scores[row] - target[row] - mean)
-                hessian[low + row - start] += w
-    return FINE, 0
+    def lists(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+        offsets, order, target, weight = round.offsets, leaf.order, leaf.target, leaf.weight
+        scores, longest = round.scores, room.keys.shape[1]
+        gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
+        table, places = np.empty((6, longest)), np.empty(longest, np.int64)
+        for query in range(first, last):
+            start, n, low = located(offsets, first, query)
+            count = 0
+            for r in range(n):
+                place = order[start + r] if order.size > 0 else r
+                if not np.isnan(target[start + place]):
+                    places[count] = place
+                    table[0, count] = scores[start + place]
+                    table[1, count] = target[start + place]
+                    table[2, count] = weight[start + place] if weight.size > 0 else 1.0
+                    count += 1
+            if count == 0:
+                continue
+            own = line(table, 0, 0, count), line(table, 1, 0, count), line(table, 2, 0, count), line(table, 3, 0, count)
+            slope, bend = line(table, 4, 0, count), line(table, 5, 0, count)
+            differentiate(own, leaf.number, leaf.coefficient, slope, bend)
+            for r in range(count):
+                gradient[low + places[r]] += slope[r]
+                hessian[low + places[r]] += bend[r]
+        return FINE, 0
+
+    return lists
+
+
+@of_lists
+def query_rmse(own: Any, _number: float, unit: float, slope: Any, bend: Any) -> None:
+    """Squared errors of what differs within a query."""
+    score, target, weight, _ = own
+    total = mean = 0.0
+    for r in range(len(score)):
+        total += weight[r]
+        mean += weight[r] * (score[r] - target[r])
+    mean = mean / total if total > 0.0 else 0.0
+    for r in range(len(score)):
+        bend[r] = unit * weight[r]
+        slope[r] = bend[r] * (score[r] - target[r] - mean)
 
 
 @inlinable
-def highest(scores: Any, target: Any, start: int, stop: int) -> float:
-    """The highest score of rows that have a target; -inf where none has."""
+def highest(scores: Any) -> float:
     top = -np.inf
-    for row in range(start, stop):
-        if not np.isnan(target[row]) and scores[row] > top:
-            top = scores[row]
+    for score in scores:
+        top = max(top, score)
     return top
+
+
+@of_lists
+def softmax(own: Any, _number: float, unit: float, slope: Any, bend: Any) -> None:
+    """The cross entropy of the targets and softmax(scores)."""
+    score, target, weight, power = own
+    top, total, targets = highest(score), 0.0, 0.0
+    for r in range(len(score)):
+        power[r] = np.exp(score[r] - top)
+        total += power[r]
+        targets += target[r] * weight[r]
+    if not targets > 0.0:
+        unit = targets = 0.0
+    for r in range(len(score)):
+        p = power[r] / total
+        slope[r] = unit * (targets * p - target[r] * weight[r])
+        bend[r] = unit * targets * p * (1.0 - p)
 
 
 @inlinable
@@ -72,88 +105,38 @@ def one_more(top: float, total: float, score: float) -> tuple[float, float]:
     return top, total + np.exp(score - top)
 
 
-@leaf({}, **LIST)
-def softmax(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """The cross entropy of the targets and softmax(scores)."""
-    offsets, scores, target, weight, coefficient = (
-        round.offsets,
-        round.scores,
-        leaf.target,
-        leaf.weight,
-        leaf.coefficient,
-    )
-    gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
-    powers = line(room.keys, 0, 0, room.keys.shape[1])
-    for query in range(first, last):
-        start, stop, low = offsets[query], offsets[query + 1], offsets[query] - offsets[first]
-        top = highest(scores, target, start, stop)
-        total = targets = 0.0
-        for row in range(start, stop):
-            if not np.isnan(target[row]):
-                powers[row - start] = np.exp(scores[row] - top)
-                total += powers[row - start]
-                targets += target[row] * (weight[row] if weight.size > 0 else 1.0)
-        if not targets > 0.0:
-            continue
-        for row in range(start, stop):
-            if not np.isnan(target[row]):
-                own = target[row] * (weight[row] if weight.size > 0 else 1.0)
-                p = powers[row - start] / total
-                gradient[low + row - start] += coefficient * (targets * p - own)
-                hessian[low + row - start] += coefficient * targets * p * (1.0 - p)
-    return FINE, 0
+@of_lists
+def list_mle(own: Any, k: float, unit: float, slope: Any, bend: Any) -> None:
+    """The likelihood of the first k places of the list, which is in the order of falling targets.
 
-
-@leaf({}, **LIST)
-def list_mle(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """The likelihood of the first k places; ``order`` is by falling target, those without one last.
-    A stretch of equal targets has one denominator D, the sum of
-       exp(score) from its first document to the last of the list, of which ``logs`` keeps the logarithm. Sums over the stretches above are kept relative to the present D, which is the smallest.
+    A stretch of equal targets has one denominator D, the sum of exp(score) from its first document to the last of the
+    list, of which ``logs`` keeps the logarithm. Sums over the stretches above are kept relative to the present D, which
+    is the smallest.
     """
-    offsets, scores, target, weight, coefficient = (
-        round.offsets,
-        round.scores,
-        leaf.target,
-        leaf.weight,
-        leaf.coefficient,
-    )
-    gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
-    k, order, logs = int(leaf.number), leaf.order, line(room.keys, 0, 0, room.keys.shape[1])
-    for query in range(first, last):
-        start, n, low = located(offsets, first, query)
-        ranked = line(order, 0, start, n)
-        while n > 0 and np.isnan(target[start + ranked[n - 1]]):
-            n -= 1
-        if n == 0:
-            continue
-        top, total = -np.inf, 0.0
-        for r in range(n - 1, -1, -1):
-            top, total = one_more(top, total, scores[start + ranked[r]])
-            logs[r] = top + np.log(total)
-        begin = 0
-        before = logs[0]
-        above = above_squared = 0.0  # sums over the stretches so far of their weights, over D and D^2
-        while begin < n:
-            end = begin + 1
-            while end < n and target[start + ranked[end]] == target[start + ranked[begin]]:
-                end += 1
-            share = min(max(k - begin, 0), end - begin) / (end - begin)  # of its places that are among the first k
-            fall = np.exp(logs[begin] - before)
-            above *= fall
-            above_squared *= fall * fall
-            before = logs[begin]
-            for r in range(begin, end):
-                w = share * (weight[start + ranked[r]] if weight.size > 0 else 1.0)
-                above += w
-                above_squared += w
-            for r in range(begin, end):
-                row = start + ranked[r]
-                own = share * (weight[row] if weight.size > 0 else 1.0)
-                p = np.exp(scores[row] - before)
-                gradient[low + row - start] += coefficient * (p * above - own)
-                hessian[low + row - start] += coefficient * max(p * above - p * p * above_squared, 0.0)
-            begin = end
-    return FINE, 0
+    score, target, weight, logs = own
+    n, top, total = len(score), -np.inf, 0.0
+    for r in range(n - 1, -1, -1):
+        top, total = one_more(top, total, score[r])
+        logs[r] = top + np.log(total)
+    begin, before = 0, logs[0]
+    above = above_squared = 0.0  # sums over the stretches so far of their weights, over D and D^2
+    while begin < n:
+        end = begin + 1
+        while end < n and target[end] == target[begin]:
+            end += 1
+        share = min(max(k - begin, 0), end - begin) / (end - begin)  # of its places that are among the first k
+        fall = np.exp(logs[begin] - before)
+        above *= fall
+        above_squared *= fall * fall
+        before = logs[begin]
+        for r in range(begin, end):
+            above += share * weight[r]
+            above_squared += share * weight[r]
+        for r in range(begin, end):
+            p = np.exp(score[r] - before)
+            slope[r] = unit * (p * above - share * weight[r])
+            bend[r] = unit * max(p * above - p * p * above_squared, 0.0)
+        begin = end
 
 
 @inlinable
@@ -164,49 +147,32 @@ def relative(score: float, small: float, least: float) -> float:
     return 1.0 if score > 0.0 else small
 
 
-@leaf({}, **LIST)
-def calibrated(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+@of_lists
+def calibrated(own: Any, share: float, unit: float, slope: Any, bend: Any) -> None:
     """(1 - share) times the log loss of q = sigmoid(score), and share times the cross entropy of target/sum of targets and
     q/sum of q. Sums of q are kept over exp(least), which is as small as the largest q: all may underflow.
     """
-    offsets, scores, target, weight, coefficient = (
-        round.offsets,
-        round.scores,
-        leaf.target,
-        leaf.weight,
-        leaf.coefficient,
-    )
-    gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
-    share = leaf.number
-    for query in range(first, last):
-        start, stop, low = offsets[query], offsets[query + 1], offsets[query] - offsets[first]
-        top = highest(scores, target, start, stop)
-        least = min(top, 0.0)
-        total = targets = 0.0
-        for row in range(start, stop):
-            if not np.isnan(target[row]):
-                w = weight[row] if weight.size > 0 else 1.0
-                small = np.exp(-abs(scores[row]))
-                total += w * relative(scores[row], small, least) / (1.0 + small)
-                targets += w * target[row]
-        listed = targets > 0.0 and total > 0.0
-        for row in range(start, stop):
-            if not np.isnan(target[row]):
-                w = weight[row] if weight.size > 0 else 1.0
-                s = scores[row]
-                small = np.exp(-abs(s))
-                q = (1.0 if s > 0.0 else small) / (1.0 + small)
-                rest = (small if s > 0.0 else 1.0) / (1.0 + small)
-                slope = (1.0 - share) * w * (q - target[row])
-                bend = (1.0 - share) * w * q * rest
-                if listed:
-                    mine = w * relative(s, small, least) / ((1.0 + small) * total)
-                    wanted = w * target[row] / targets
-                    slope += share * rest * (mine - wanted)
-                    bend += share * rest * (q * wanted + rest * mine)
-                gradient[low + row - start] += coefficient * slope
-                hessian[low + row - start] += coefficient * bend
-    return FINE, 0
+    score, target, weight, part = own
+    least, total, targets = min(highest(score), 0.0), 0.0, 0.0
+    for r in range(len(score)):
+        small = np.exp(-abs(score[r]))
+        part[r] = weight[r] * relative(score[r], small, least)
+        total += part[r] / (1.0 + small)
+        targets += weight[r] * target[r]
+    listed = targets > 0.0 and total > 0.0
+    for r in range(len(score)):
+        small = np.exp(-abs(score[r]))
+        q = (1.0 if score[r] > 0.0 else small) / (1.0 + small)
+        rest = (small if score[r] > 0.0 else 1.0) / (1.0 + small)
+        force = (1.0 - share) * weight[r] * (q - target[r])
+        curve = (1.0 - share) * weight[r] * q * rest
+        if listed:
+            mine = part[r] / ((1.0 + small) * total)
+            wanted = weight[r] * target[r] / targets
+            force += share * rest * (mine - wanted)
+            curve += share * rest * (q * wanted + rest * mine)
+        slope[r] = unit * force
+        bend[r] = unit * curve
 
 
 # --- placing
@@ -217,8 +183,9 @@ def calibrated(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple
 def place_kernel(value: Callable[..., float], tabled: bool) -> Callable[..., int]:
     """``kernel(prepared, columns, bound, pull, lists, room, sums)``: each document moved to its ideal place.
 
-    A force is at most ``bound``; ``columns`` are weights and tiers. ``room`` is scratch, three rows as long as the longest query. Returns the first query with
-    a result that is not finite, or -1.
+    A force is at most ``bound``; ``columns`` are weights and tiers: only documents of one tier, with a label, compete.
+    ``room`` is scratch, three rows as long as the longest query. Returns the first query with a result that is not finite,
+    or -1.
     """
     measured = inlinable(value)
 
@@ -230,63 +197,53 @@ def place_kernel(value: Callable[..., float], tabled: bool) -> Callable[..., int
             discount = table
         else:
             discount = line(table, 0, 0, table.shape[1])
-        offsets, first, order = lists.offsets, lists.first, lists.order
         longest = room.shape[1]
         ranked, moved, forces = line(room, 0, 0, longest), line(room, 1, 0, longest), line(room, 2, 0, longest)
-        for query in range(first, lists.last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
+        held = np.empty(longest, np.int64)
+        for query in range(lists.first, lists.last):
+            start, n, low = located(lists.offsets, lists.first, query)
             if norm[query] == 0.0 or n < 2:
                 continue
+            order = line(lists.order, 0, start, n)
             for r in range(n):
-                ranked[r] = gain[start + order[start + r]]
-                moved[r] = ranked[r]
+                ranked[r] = moved[r] = gain[start + order[r]]
             now = measured(moved[:n], discount, k)
             total = 0.0
             for r in range(n):
-                row = start + order[start + r]
-                mine = grade[row]
+                row = start + order[r]
                 forces[r] = 0.0
-                if np.isnan(mine):
+                if np.isnan(grade[row]):
                     continue
-                # How many of those it competes with belong above it ...
-                above = 0
+                # The places of those it competes with and its own, which of them is its own, and which it should be.
+                count = mine = ideal = 0
                 for q in range(n):
-                    other = start + order[start + q]
-                    rival = tier.size == 0 or tier[other] == tier[row]
-                    above += 1 if rival and (grade[other] > mine or (grade[other] == mine and q < r)) else 0
-                # ... and the place that leaves it, of the places that they hold.
-                place = r
-                for q in range(n):
-                    other = start + order[start + q]
-                    rival = (tier.size == 0 or tier[other] == tier[row]) and not np.isnan(grade[other])
-                    if rival:
-                        if above == 0:
-                            place = q
-                            break
-                        above -= 1
-                if place == r:
+                    other = start + order[q]
+                    if (tier.size == 0 or tier[other] == tier[row]) and not np.isnan(grade[other]):
+                        if q == r:
+                            mine = count
+                        if grade[other] > grade[row] or (grade[other] == grade[row] and q < r):
+                            ideal += 1
+                        held[count] = q
+                        count += 1
+                if ideal == mine:
                     continue
                 for q in range(n):
                     moved[q] = ranked[q]
                 carried = ranked[r]  # each takes the place of the next one it competes with; all others keep theirs
-                step = 1 if place < r else -1
-                for q in range(place, r + step, step):
-                    other = start + order[start + q]
-                    if (tier.size == 0 or tier[other] == tier[row]) and not np.isnan(grade[other]):
-                        moved[q] = carried
-                        carried = ranked[q]
+                step = 1 if ideal < mine else -1
+                for p in range(ideal, mine + step, step):
+                    moved[held[p]] = carried
+                    carried = ranked[held[p]]
                 change = abs(measured(moved[:n], discount, k) - now) * norm[query]
                 if not np.isfinite(change):
                     return int(query)
                 force = min(change, bound) * (weight[row] if weight.size > 0 else 1.0)
-                forces[r] = -force if place < r else force
+                forces[r] = -force if ideal < mine else force
                 total += force
             unit = pull.coefficient * (log_scale(total) if pull.summed else 1.0)
             for r in range(n):
-                to = start + order[start + r] - offsets[first]
-                sums.gradient[to] += unit * forces[r]
-                sums.hessian[to] += unit * abs(forces[r])
+                sums.gradient[low + order[r]] += unit * forces[r]
+                sums.hessian[low + order[r]] += unit * abs(forces[r])
         return -1
 
     return compile_kernel(kernel)

@@ -6,10 +6,11 @@ its zero hessians, and its way with weights.
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,18 +37,21 @@ class BuiltIn(Objective):
     """What the presets share."""
 
     floor = 0.0  # the host's zeros
+    action: ClassVar[Any]  # the kind of leaf
+
+    def told(self, round: Round) -> tuple[Any, ...]:
+        """The leaf's own values."""
+        raise NotImplementedError
 
     def scales(self, queries: Queries) -> Array | None:
         """One per query, 0 where every force is; None: even equal labels have gradients."""
         return None
 
     def check_order(self, queries: Queries) -> None:
-        def acting() -> npt.NDArray[np.bool_]:
-            found: npt.NDArray[np.bool_] = differing(queries.labels, queries.offsets) & (self.scales(queries) != 0.0)
-            return found
-
-        if type(self).scales is not BuiltIn.scales:
-            require_order(self, queries, (repr(self),), None, acting)
+        scales = self.scales(queries)
+        if scales is not None:
+            acting = differing(queries.labels, queries.offsets) & (scales != 0.0)
+            require_order(self, queries, (repr(self),), None, lambda: acting)
 
     def pair_forces(self, queries: Queries, query: int, scores: Array, iteration: int = 0) -> Array:
         """[i, j]: the force with which the pair of this query's documents i and j moves i, before weights."""
@@ -60,25 +64,22 @@ class BuiltIn(Objective):
 
     def leaf(self, round: Round, forces: Array) -> Leaf:
         """With ``forces``, of a round of one query, the pairs' forces go there."""
-        raise NotImplementedError
+        values = *self.told(round), round.queries.row_weights, forces, round.coefficient, round.level
+        return Leaf(self.action, (), values)
 
 
 def discounts(queries: Queries) -> Array:
     """1/log2(2 + r) for r = 0, 1, ..., by the C library's logarithm, which NumPy's need not equal in the last bit."""
-    longest = int(queries.sizes.max(initial=0))
-    return queries.memo("discounts", lambda: np.array([1.0 / math.log2(2.0 + r) for r in range(longest)]))
+    return queries.memo("discounts", lambda: np.array([1.0 / math.log2(2.0 + r) for r in range(queries.longest)]))
 
 
 def inverse_ideal(queries: Queries, gain: Array, k: int) -> Array:
     """1/ideal DCG@k of each query, 0 for none: the documents by falling label, summed up from the top."""
-    inverse, discount = np.zeros(len(queries)), discounts(queries)
-    for query, (start, stop) in enumerate(zip(queries.offsets[:-1], queries.offsets[1:], strict=True)):
+    ideal, discount = np.zeros(len(queries)), discounts(queries)
+    for query, (start, stop) in enumerate(itertools.pairwise(queries.offsets)):
         ranked = gain[start:stop][np.argsort(-queries.labels[start:stop], kind="stable")][:k]
-        ideal = 0.0
-        for product in (discount[: len(ranked)] * ranked).tolist():
-            ideal += product
-        inverse[query] = 1.0 / ideal if ideal > 0.0 else ideal
-    return inverse
+        ideal[query] = np.cumsum([0.0, *(discount[: len(ranked)] * ranked)])[-1]
+    return np.divide(1.0, ideal, out=ideal, where=ideal > 0.0)
 
 
 def whole_labels(queries: Queries, name: str, most: int) -> npt.NDArray[np.int64]:
@@ -139,10 +140,11 @@ class Lambdarank(BuiltIn):
     sigmoid: float = 1.0
     label_gain: Sequence[float] | None = None
 
+    action = kernels.lambdarank
     called_as = "presets.lightgbm"
 
     def __post_init__(self) -> None:
-        keep(self, truncation_level=integer(self.truncation_level, "truncation_level"), norm=bool(self.norm))
+        keep(self, truncation_level=integer(self.truncation_level, "truncation_level"))
         keep(self, sigmoid=positive(self.sigmoid, "sigmoid"))
         if self.label_gain is not None:
             keep(self, label_gain=tuple(float(gain) for gain in self.label_gain))
@@ -156,30 +158,23 @@ class Lambdarank(BuiltIn):
         return NDCG(k=self.truncation_level, gain="exp2" if self.label_gain is None else self.label_gain)
 
     def prepared(self, queries: Queries) -> tuple[Array, Array]:
-        """Label and gain of each row, and 1/ideal DCG of each query."""
+        """The gain of each row, and 1/ideal DCG of each query."""
 
         def prepare() -> tuple[Array, Array]:
-            gains = np.array(
-                [2.0**label - 1.0 for label in range(LABELS)] if self.label_gain is None else self.label_gain
-            )
-            labels = whole_labels(queries, repr(self), len(gains) - 1)
-            rows = np.stack([queries.labels, gains[labels]])
-            return rows, inverse_ideal(queries, rows[1], self.truncation_level)
+            gains: Array = np.exp2(np.arange(LABELS)) - 1.0 if self.label_gain is None else np.array(self.label_gain)
+            gain = gains[whole_labels(queries, repr(self), len(gains) - 1)]
+            return gain, inverse_ideal(queries, gain, self.truncation_level)
 
         return queries.memo(("lambdarank", self.truncation_level, self.label_gain), prepare)
 
     def scales(self, queries: Queries) -> Array | None:
         return self.prepared(queries)[1]
 
-    def leaf(self, round: Round, forces: Array) -> Leaf:
+    def told(self, round: Round) -> tuple[Any, ...]:
         queries = round.queries
-        gain, inverse = self.prepared(queries)
-        lookup, rows = (
-            (*sigmoid_table(self.sigmoid), self.sigmoid),
-            (gain, inverse, discounts(queries), queries.row_weights),
-        )
-        values = lookup, self.norm, self.truncation_level, rows, forces, round.coefficient, round.level
-        return Leaf(kernels.lambdarank, (), values)
+        lookup = *sigmoid_table(self.sigmoid), self.sigmoid
+        rows = queries.labels, *self.prepared(queries), discounts(queries)
+        return lookup, bool(self.norm), self.truncation_level, rows
 
 
 @dataclass(frozen=True, repr=False)
@@ -211,6 +206,7 @@ class XENDCG(BuiltIn):
 
     seed: int = 5
 
+    action = kernels.xendcg
     called_as = "presets.lightgbm_xendcg"
     counted = True  # its random numbers are the iteration's
     cutoff = 1  # the work is that of a sum over documents
@@ -219,23 +215,13 @@ class XENDCG(BuiltIn):
     def __post_init__(self) -> None:
         keep(self, seed=integer(self.seed, "seed", 0, 2**31 - 1))
 
-    def leaf(self, round: Round, forces: Array) -> Leaf:
+    def told(self, round: Round) -> tuple[Any, ...]:
         queries = round.queries
         gain = queries.memo("xendcg", lambda: np.exp2(whole_labels(queries, repr(self), LABELS - 1)))
-        values = self.seed, round.iteration, (gain, queries.row_weights), round.coefficient, round.level
-        return Leaf(kernels.xendcg, (), values)
+        return self.seed, round.iteration, gain
 
 
-class PreparedPairs(NamedTuple):
-    """What RankPairs knows of its queries."""
-
-    gain: Array
-    inverse: Array
-    begin: npt.NDArray[np.int32]  # of each row: where its label begins in its query's list by falling label
-    weight_norm: float
-
-
-KINDS = ("ndcg", "map", "pairwise")
+KINDS = {"ndcg": kernels.BY_GAIN, "map": kernels.BY_PRECISION, "pairwise": kernels.BY_NOTHING}
 METHODS = {"topk": 32, "mean": 1}  # and XGBoost's default for num_pair_per_sample
 TRACKED = 32  # positions that XGBoost knows with the pair method mean
 LEAST = 1e-16
@@ -270,7 +256,7 @@ class RankPairs(BuiltIn):
     unbiased : bool
         XGBoost's ``lambdarank_unbiased``, for those who migrate.
     bias_norm : float
-        XGBoost's ``lambdarank_bias_norm``.
+        XGBoost's ``lambdarank_bias_norm``, which belongs to ``unbiased``.
 
     Notes
     -----
@@ -300,20 +286,17 @@ class RankPairs(BuiltIn):
     unbiased: bool = False
     bias_norm: float = 1.0
 
+    action = kernels.rank_pairs
     called_as = "presets.xgboost"
     state: ClassVar[State | None] = None  # of a round's plan, where it learns position biases
 
     def __post_init__(self) -> None:
         if self.objective not in KINDS:
-            raise LambdaplugError(f"expected one of {list(KINDS)}, got {self.objective!r}.")
+            raise LambdaplugError(f"objective: expected one of {list(KINDS)}, got {self.objective!r}.")
         if self.pair_method not in METHODS:
             raise LambdaplugError(f"pair_method: expected one of {list(METHODS)}, got {self.pair_method!r}.")
-        if self.bias_norm != 1.0 and not self.unbiased:
-            raise LambdaplugError(f"bias_norm: it belongs to unbiased=True, got {self.bias_norm!r} without it.")
         if self.num_pair_per_sample is not None:
             keep(self, num_pair_per_sample=integer(self.num_pair_per_sample, "num_pair_per_sample"))
-        for flag in ("normalization", "score_normalization", "exp_gain", "unbiased"):
-            keep(self, **{flag: bool(getattr(self, flag))})
         keep(self, bias_norm=not_negative(self.bias_norm, "bias_norm"))
 
     @property
@@ -339,58 +322,48 @@ class RankPairs(BuiltIn):
         kinds = {"ndcg": NDCG(k=k, gain="exp2" if self.exp_gain else "linear"), "map": MAP(k=k), "pairwise": Pairs()}
         return kinds[self.objective]
 
-    def prepared(self, queries: Queries) -> PreparedPairs:
-        """Gains, ideals, where each label begins in a list by falling label, and the scale of the weights."""
+    def prepared(self, queries: Queries) -> tuple[Array, Array, npt.NDArray[np.int32]]:
+        """The gain of each row, 1/ideal DCG of each query, and where a row's label begins in a list by falling label."""
 
-        def prepare() -> PreparedPairs:
-            labels, gain, inverse = queries.labels, EMPTY, EMPTY
+        def prepare() -> tuple[Array, Array, npt.NDArray[np.int32]]:
+            gain, inverse = queries.labels, np.ones(len(queries))
             if self.objective == "map":
                 whole_labels(queries, repr(self), 1)
             if self.objective == "ndcg":
-                gain = labels
                 if self.exp_gain:
                     gain = np.exp2(whole_labels(queries, repr(self), 31)) - 1.0
-                elif labels.min(initial=0) < 0:
-                    raise LambdaplugError(f"{self!r} takes labels >= 0, got {labels.min():g}.")
-                k = self.pairs if self.pair_method == "topk" else len(labels)
-                inverse = inverse_ideal(queries, gain, k)
-            weight_norm = 1.0
-            if queries.query_weight is not None and len(queries):
-                total = float(np.cumsum(queries.query_weight)[-1])  # summed one by one
-                if not 0.0 < total < math.inf:
-                    raise LambdaplugError(
-                        f"{self!r} divides weights by their mean, as its host does, and these add up to {total:g}: leave "
-                        "them out, or give weights with a positive, finite sum."
-                    )
-                weight_norm = len(queries) / total
-            begin = gain_levels(labels, labels, queries.offsets)[1]
-            return PreparedPairs(gain, inverse, begin, weight_norm)
+                elif gain.min(initial=0) < 0:
+                    raise LambdaplugError(f"{self!r} takes labels >= 0, got {gain.min():g}.")
+                inverse = inverse_ideal(queries, gain, self.pairs if self.pair_method == "topk" else len(gain))
+            return gain, inverse, gain_levels(gain, gain, queries.offsets)[1]
 
         return queries.memo(("rank pairs", self.objective, self.pair_method, self.pairs, self.exp_gain), prepare)
 
     def scales(self, queries: Queries) -> Array | None:
-        return self.prepared(queries).inverse if self.objective == "ndcg" else np.ones(len(queries))
+        return self.prepared(queries)[1]
 
     def ending(self, queries: Queries, out: tuple[Any, Any]) -> list[Leaf]:
         (last,) = super().ending(queries, out)
         if queries.query_weight is None:
             return [last]
+        total = float(np.cumsum(queries.query_weight)[-1:].sum())  # summed one by one
+        if len(queries) and not 0.0 < total < math.inf:
+            raise LambdaplugError(
+                f"{self!r} divides weights by their mean, as its host does, and these add up to {total:g}: leave "
+                "them out, or give weights with a positive, finite sum."
+            )
         std, unit, weight, *rest = last.values
-        own = Leaf(kernels.weighed_as_xgboost, (), (weight, self.prepared(queries).weight_norm))
+        own = Leaf(kernels.weighed_as_xgboost, (), (weight, len(queries) / (total or 1.0)))
         return [own, last._replace(values=(std, unit, EMPTY, *rest))]
 
-    def leaf(self, round: Round, forces: Array) -> Leaf:
+    def told(self, round: Round) -> tuple[Any, ...]:
         queries = round.queries
         refuse_document_weights(self, queries)
-        gain, inverse, begin, _ = self.prepared(queries)
-        rows = queries.labels, gain, inverse, discounts(queries), begin
-        how = self.pairs, round.iteration, (self.score_normalization, self.normalization)
+        gain, inverse, begin = self.prepared(queries)
+        how = KINDS[self.objective], self.pair_method == "mean", self.pairs, round.iteration
+        normed = bool(self.score_normalization), bool(self.normalization)
         bias = (EMPTY,) * 4 if round.bias is None else tuple(round.bias[:4])
-        kind = kernels.rank_pairs(
-            self.objective == "ndcg", self.objective == "map", self.pair_method == "mean", self.unbiased
-        )
-        values = *how, rows, forces, bias, round.coefficient, round.level
-        return Leaf(kind, (), values)
+        return *how, normed, (gain, inverse, discounts(queries), begin), bias
 
     def check_share(self) -> None:
         if not self.unbiased:
