@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .. import plotting
 from ..checking import integer, progress_bar
 from ..errors import LambdaplugError
-from ..evaluation import per_query_values
+from ..evaluation import Part, per_query_values
 from ..hosts.base import raw_scores, sliceable, weights_of
 from ..measures import Measure, as_measure
 from ..objectives import LambdaRank
@@ -124,7 +124,7 @@ class Landscape:
 
     def _values(self, scores: Array) -> Array:
         """Of each query that has one."""
-        values = per_query_values([self.measure], self.queries, scores)[0]
+        values = per_query_values([Part(self.measure)], self.queries, scores)[0]
         return values[~np.isnan(values)]
 
 
