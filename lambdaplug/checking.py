@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .errors import LambdaplugError
 
 __all__ = [
+    "as_numbers",
     "import_pandas",
     "integer",
     "is_number",
@@ -43,6 +45,19 @@ def on_host(values: Any) -> Any:
     if hasattr(values, "__cuda_array_interface__") and hasattr(values, "get"):
         return values.get()
     return values
+
+
+def as_numbers(values: Any, name: str) -> npt.NDArray[Any]:
+    """A NumPy array of numbers, as they are if possible; what is masked is NaN, whatever lies under the mask."""
+    try:
+        if isinstance(values, np.ma.MaskedArray):
+            values = np.ma.filled(values.astype(np.float64), np.nan)
+        found = np.asarray(on_host(values))
+        if found.dtype.kind in "cmM":
+            raise TypeError(f"they are {found.dtype}")
+        return found if found.dtype.kind in "biuf" else found.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise LambdaplugError(f"{name}: expected numbers, got {type(values).__name__} ({error}).") from None
 
 
 def refuse_data(args: tuple[Any, ...], what: str, name: str = "map") -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .checking import on_host, shown
+from .checking import as_numbers, shown
 from .errors import LambdaplugError
 
 __all__ = ["Attached", "Columns", "attach", "attached", "carry", "column_name", "of_data_set"]
@@ -43,16 +43,7 @@ def as_column(values: Any, name: str) -> Values:
         raise LambdaplugError(
             f"column {name!r}: a Dask collection, beside a data set on one machine: pass .compute() of it."
         )
-    if values is None or isinstance(values, (str, bytes)):
-        raise LambdaplugError(f"column {name!r}: expected one number per row, got {shown(values)}.")
-    if isinstance(values, np.ma.MaskedArray):  # a masked value is none; what lies under the mask must not count
-        values = np.ma.filled(values.astype(np.float64), np.nan)
-    try:
-        found = np.array(on_host(values), order="C")
-        if found.dtype.kind not in "biuf":
-            found = found.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise LambdaplugError(f"column {name!r}: expected numbers, got {type(values).__name__} ({error}).") from None
+    found = np.array(as_numbers(values, f"column {name!r}"), order="C")
     if found.ndim == 2 and found.shape[1] == 1:
         found = found.reshape(-1)
     if found.ndim not in (1, 2):
@@ -60,7 +51,7 @@ def as_column(values: Any, name: str) -> Values:
             f"column {name!r}: expected one number per row, or a table with one row per document; got an array of shape "
             f"{found.shape}."
         )
-    if found.dtype.kind == "f" and np.isinf(found).any():
+    if np.isinf(found).any():
         row = int(np.argwhere(np.isinf(found))[0][0])
         raise LambdaplugError(f"column {name!r}: expected finite numbers, row {row} has an infinite one.")
     found.setflags(write=False)
@@ -214,58 +205,44 @@ class Columns:
     def refuse(self, name: str, what: str) -> NoReturn:
         raise LambdaplugError(f"column {name!r} of {self.where}: {what}")
 
-    def per_row(self, name: str) -> Array:
-        """One number for each of these rows; a value per query is that of all its rows. NaN is left."""
+    def taken(self, name: str) -> Values:
+        """What each of these rows has; a value per query is that of all its rows."""
         values = self.find(name)
+        if len(values) == len(self.sizes) != self.total:
+            values = np.repeat(values, self.sizes, axis=0)
+        if len(values) != self.total:
+            self.refuse(
+                name, f"expected one value per row ({self.total}) or per query ({len(self.sizes)}), got {len(values)}."
+            )
+        return values if self.rows is None else values[self.rows]
+
+    def numbers(self, name: str, missing: bool = False, least: float = -np.inf) -> Array:
+        """One for each of these rows, none below the least; NaN only if some may be missing."""
+        values = self.taken(name)
         if values.ndim != 1:
             self.refuse(name, f"expected one number per row, got a table of shape {values.shape}.")
-        return np.ascontiguousarray(self._taken(name, values), dtype=np.float64)
-
-    def numbers(self, name: str) -> Array:
-        """``per_row``, of which none may be missing."""
-        return self._complete(name, self.per_row(name))
+        return self._checked(name, values, missing, least)
 
     def table(self, name: str) -> list[Array]:
         """Its columns, each with one number for each of these rows."""
-        values = self.find(name)
-        if values.ndim == 1:
-            return [self.numbers(name)]
-        taken = self._taken(name, values)
-        return [self._complete(name, np.ascontiguousarray(column, dtype=np.float64)) for column in taken.T]
-
-    def weights(self, name: str) -> Array:
-        """Numbers that are not negative."""
-        values = self.numbers(name)
-        if values.size and values.min() < 0.0:
-            row = int(np.argmin(values))
-            self.refuse(name, f"expected weights that are not negative, row {row} has {values[row]:g}.")
-        return values
+        return [self._checked(name, column) for column in np.atleast_2d(self.taken(name).T)]
 
     def numbers_of_rows(self) -> list[Array]:
         """Every column with numbers for each of these rows, those of a table one by one."""
-        fitting = {name: values for name, values in self.values.items() if len(values) in (self.total, len(self.sizes))}
-        taken = [self._taken(name, values) for name, values in fitting.items()]
-        return [np.asarray(one, np.float64) for values in taken for one in (values.T if values.ndim == 2 else [values])]
+        fitting = [name for name, values in self.values.items() if len(values) in (self.total, len(self.sizes))]
+        return [np.asarray(one, np.float64) for name in fitting for one in np.atleast_2d(self.taken(name).T)]
 
-    def _taken(self, name: str, values: Values) -> Values:
-        if len(values) != self.total:
-            if len(values) != len(self.sizes):
-                self.refuse(
-                    name,
-                    f"expected one value per row ({self.total}) or per query ({len(self.sizes)}), got {len(values)}.",
-                )
-            values = np.repeat(values, self.sizes, axis=0)
-        return values if self.rows is None else values[self.rows]
-
-    def _complete(self, name: str, values: Array) -> Array:
-        missing = np.isnan(values)
-        if missing.any():
+    def _checked(self, name: str, values: Values, missing: bool = False, least: float = -np.inf) -> Array:
+        found = np.ascontiguousarray(values, dtype=np.float64)
+        wrong = np.flatnonzero((found < least) | (np.isnan(found) & (not missing)))
+        if len(wrong):
+            row, above = wrong[0], "" if np.isinf(least) else f" >= {least:g}"
             self.refuse(
                 name,
-                f"expected a number for every row, row {int(np.argmax(missing))} is NaN or masked. Fill it with what a "
-                "document without one counts as, or drop the row.",
+                f"expected a number{above} for every row, and row {row} has {found[row]:g}. Where one is missing (NaN, or "
+                "masked), fill in what a document without one counts as, or drop the row.",
             )
-        return values
+        return found
 
     def pairs(self, name: str, offsets: Integers) -> Pairs:
         """Of pairs of rows of the whole, (better, worse), those whose rows are among these; both in one query."""
@@ -277,25 +254,18 @@ class Columns:
                 f"{values.dtype} of shape {values.shape}.",
             )
         given = values.astype(np.int64)
-        for wrong, what in (
-            ((given < 0).any(axis=1), "a negative row"),
-            ((given >= self.total).any(axis=1), f"a row beyond the {self.total} there are"),
-            (given[:, 0] == given[:, 1], "the same row twice"),
-        ):
-            if wrong.any():
-                pair = int(np.flatnonzero(wrong)[0])
-                self.refuse(
-                    name,
-                    f"expected pairs of two different rows, numbered from 0; pair {pair} has {what}: {given[pair].tolist()}.",
-                )
-        rows, kept = given, np.arange(len(given))
-        if self.rows is not None:
-            place = np.full(self.total, -1)
-            place[self.rows] = np.arange(len(self.rows))
-            rows = place[given]
-            kept = np.flatnonzero((rows >= 0).any(axis=1))
-        query = np.searchsorted(offsets, rows[kept], side="right") - 1
-        query[rows[kept] < 0] = -1
+        right = ((given >= 0) & (given < self.total)).all(axis=1) & (given[:, 0] != given[:, 1])
+        if not right.all():
+            pair = int(np.argmin(right))
+            self.refuse(
+                name,
+                f"expected pairs of two different rows from 0 to {self.total - 1}, pair {pair} is {given[pair].tolist()}.",
+            )
+        place = np.full(self.total, -1)
+        place[slice(None) if self.rows is None else self.rows] = np.arange(offsets[-1])
+        rows = place[given]
+        kept = np.flatnonzero((rows >= 0).any(axis=1))
+        query = np.where(rows[kept] < 0, -1, np.searchsorted(offsets, rows[kept], side="right") - 1)
         across = np.flatnonzero(query[:, 0] != query[:, 1])
         if len(across):
             pair = int(kept[across[0]])
@@ -306,15 +276,15 @@ class Columns:
                 f"{second}. Only documents of one query can be compared: leave such pairs out. Rows and queries are "
                 "numbered from 0.",
             )
-        kept = kept[np.argsort(query[:, 0], kind="stable")]
-        begin = np.concatenate([[0], np.cumsum(np.bincount(query[:, 0], minlength=len(offsets) - 1))]).astype(np.int64)
-        better, worse = (np.ascontiguousarray(column) for column in rows[kept].T)
-        return Pairs(better, worse, begin, kept)
+        order = np.argsort(query[:, 0], kind="stable")
+        begin = np.searchsorted(query[order, 0], np.arange(len(offsets)))
+        better, worse = (np.ascontiguousarray(column) for column in rows[kept[order]].T)
+        return Pairs(better, worse, begin, kept[order])
 
     def of_pairs(self, name: str, pairs: str) -> Array:
         """One weight for each of these pairs, as they were attached."""
         values, count = self.find(name), len(self.find(pairs))
-        if values.shape != (count,) or not (np.isfinite(values).all() and (values >= 0).all()):
+        if values.shape != (count,) or not (values >= 0).all():
             self.refuse(name, f"expected one finite number >= 0 for each of the {count} pairs of {pairs!r}.")
         return values.astype(np.float64)
 

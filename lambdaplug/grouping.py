@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .checking import on_host, shown
+from .checking import as_numbers, on_host, shown
 from .errors import LambdaplugError
 from .rows import sizes_of
 
@@ -21,23 +21,12 @@ AS_IDS = "Sizes are np.unique(ids, return_counts=True)[1] for sorted ids; ids ar
 
 def vector(values: npt.ArrayLike, name: str) -> Array:
     """One-dimensional contiguous float64; a view where possible."""
-    try:
-        if isinstance(values, np.ma.MaskedArray):  # a masked value is none; what lies under the mask must not count
-            values = np.ma.filled(values.astype(np.float64), np.nan)
-        values = on_host(values)
-        found = np.asarray(values)
-        if found.dtype.kind in "cmM":
-            raise TypeError(f"they are {found.dtype}")
-        array = np.asarray(found, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise LambdaplugError(f"{name}: expected numbers, got {type(values).__name__} ({error}).") from None
+    array = np.asarray(as_numbers(values, name), dtype=np.float64)
     if array.ndim == 2 and (array.shape[1] == 1 or not array.size):  # a worker without rows may be given (0, 0)
         array = array.reshape(-1)
     if array.ndim != 1:
         raise LambdaplugError(f"{name}: expected one value each, got an array of shape {array.shape}.")
-    if array is values or array.base is not None:
-        array = array.view()  # a flag set on ours must not show on the caller's
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(array.view())  # a flag set on ours must not show on the caller's
 
 
 def group_sizes(group: npt.ArrayLike | None, qid: npt.ArrayLike | None = None, rows: int | None = None) -> Sizes:
@@ -86,8 +75,6 @@ def query_sizes(qid: Any, name: str = "qid", rows: int | None = None) -> Sizes:
         raise LambdaplugError(f"{name}: some rows have no query id. Drop them, or give each a query of its own.")
     sizes = sizes_of(values)
     first = values[np.cumsum(sizes) - sizes]
-    if first.dtype.kind in "iuf" and bool((first[1:] > first[:-1]).all()):
-        return sizes
     for query, places in Counter(first.tolist()).most_common(1):
         if places > 1:
             raise LambdaplugError(

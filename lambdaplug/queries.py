@@ -40,14 +40,12 @@ class Queries:
         qid: npt.ArrayLike | None = None,
     ) -> None:
         self.labels = vector(labels, "labels")
-        if not np.isfinite(self.labels).all():
-            if np.isnan(self.labels).any():
-                row = int(np.flatnonzero(np.isnan(self.labels))[0])
-                raise LambdaplugError(
-                    f"labels: row {row} is NaN or masked. Every row needs a label; drop the rows without one."
-                )
-            raise LambdaplugError("labels: expected finite numbers, got an infinite one.")
-        self.offsets = _offsets(group, qid, len(self.labels))
+        wrong = np.flatnonzero(~np.isfinite(self.labels))
+        if len(wrong):
+            raise LambdaplugError(
+                f"labels: row {wrong[0]} is NaN, masked or infinite. Every row needs a label; drop the rows without one."
+            )
+        self.offsets = np.concatenate([[0], np.cumsum(group_sizes(group, qid, len(self.labels)))]).astype(np.int64)
         self.query_weight = _weight(query_weight, len(self), "query")
         self.document_weight = _weight(document_weight, len(self.labels), "row")
         self.position = position  # where each row was shown, if the host knows; checked by those who use it
@@ -70,26 +68,18 @@ class Queries:
         if weight is None:
             return cls(labels, group, qid=qid, columns=columns)
         weights, rows = vector(weight, "weight"), len(vector(labels, "labels"))
-        group = group_sizes(group, qid, rows)
-        queries = len(group)
-        if rows == queries == len(weights):
+        sizes = group_sizes(group, qid, rows)
+        of_queries, of_rows = len(weights) == len(sizes), len(weights) == rows
+        if of_queries == of_rows:
             raise LambdaplugError(
-                f"weight: {len(weights)} values could be one per query or one per document, as there are as many of both. "
-                "Multiply the gradients yourself, or leave out the weights."
+                f"weight: expected one value per query ({len(sizes)}) or per document ({rows}), told apart by their number, "
+                f"got {len(weights)}."
             )
-        if len(weights) == queries:
-            return cls(labels, group, query_weight=weights, columns=columns)
-        if len(weights) == rows:
-            return cls(labels, group, document_weight=weights, columns=columns)
-        raise LambdaplugError(
-            f"weight: expected one value per query ({queries}) or one per document ({rows}), got {len(weights)}."
-        )
+        own = {"query_weight" if of_queries else "document_weight": weights}
+        return cls(labels, sizes, columns=columns, **own)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
-
-    def __reduce__(self) -> Any:
-        raise TypeError("Queries are a cache of one process: pickle the objective, not its data.")
 
     @property
     def row_weights(self) -> Array:
@@ -110,25 +100,22 @@ class Queries:
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` returned for this key. Threads wait for the first who makes it."""
-        kept = self._memo.get(key)
-        if kept is None:
-            with self._making:
-                kept = self._memo.get(key)
-                if kept is None:
-                    kept = [make(), 0]
-                    self._forget()
-                    self._memo[key] = kept
-        kept[1] = self._calls
+        with self._making:
+            if key not in self._memo:
+                made = make()
+                if len(self._memo) >= MEMO_SIZE:
+                    since = self._calls - MEMO_IDLE
+                    self._memo = {key: kept for key, kept in self._memo.items() if kept[1] >= since}
+                self._memo[key] = [made, 0]
+            kept = self._memo[key]
+            kept[1] = self._calls
         return kept[0]  # type: ignore[no-any-return]
-
-    def _forget(self) -> None:
-        if len(self._memo) >= MEMO_SIZE:
-            for key in [key for key, (_, asked) in self._memo.items() if asked < self._calls - MEMO_IDLE]:
-                del self._memo[key]
 
     def labels_of(self, name: str | None) -> Array:
         """The labels of these rows in a column, where NaN is none, or their own."""
-        return self.labels if name is None else self.memo(("labels", name), lambda: self.columns.per_row(name))
+        if name is None:
+            return self.labels
+        return self.memo(("labels", name), lambda: self.columns.numbers(name, missing=True))
 
     def column(self, name: str) -> Array:
         """One number for each row."""
@@ -142,7 +129,7 @@ class Queries:
         """One for each row: the data set's own, times those of a column; empty if there are neither."""
 
         def multiplied() -> Array:
-            own = self.columns.weights(str(name))
+            own = self.columns.numbers(str(name), least=0.0)
             return own if self.document_weight is None else own * self.document_weight
 
         return self.row_weights if name is None else self.memo(("weights", name), multiplied)
@@ -218,13 +205,6 @@ def refuse_score(scores: Array, row: int) -> NoReturn:
         f"scores: expected finite numbers, got {scores[row]} in row {row}. "
         "A booster that diverged gives such scores: lower learning_rate, or raise lambda_l2 / lambda."
     )
-
-
-def _offsets(group: npt.ArrayLike | None, qid: npt.ArrayLike | None, rows: int) -> npt.NDArray[np.int64]:
-    sizes = group_sizes(group, qid, rows)
-    if sizes.max(initial=0) > np.iinfo(np.int32).max:
-        raise LambdaplugError(f"group: a query of {sizes.max()} documents is beyond what lambdaplug ranks.")
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def _weight(weight: npt.ArrayLike | None, expected: int, unit: str) -> Array | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from .kernels import rank_kernel
 __all__ = [
     "MANY_ROWS",
     "average_ranks",
-    "blocks",
     "differing",
     "gain_levels",
     "ideal_order",
@@ -57,25 +57,14 @@ def gain_levels(
     """
     begin, below = np.empty((2, len(gain)), np.int32)
     gains, alike = np.empty(len(gain), np.float32), True
-    for first, last in blocks(offsets, BLOCK):
-        part = slice(int(offsets[first]), int(offsets[last]))
+    cuts = np.unique([0, *np.searchsorted(offsets, np.arange(BLOCK, len(gain), BLOCK)), len(offsets) - 1])
+    for first, last in itertools.pairwise(cuts.tolist()):
+        part = slice(offsets[first], offsets[last])
         found = _gain_levels(gain[part], grade[part], offsets[first : last + 1] - offsets[first])
         alike &= found[0]
         with np.errstate(over="ignore"):  # the error about the gradient says what is too large
             begin[part], below[part], gains[part] = found[1:]
     return alike, begin, below, gains
-
-
-def blocks(
-    offsets: npt.NDArray[np.int64], rows: int, first: int = 0, last: int | None = None
-) -> Iterator[tuple[int, int]]:
-    """Runs of whole queries (first, last) of about so many rows each, or one longer query: what is made of them stays small."""
-    last = len(offsets) - 1 if last is None else last
-    while first < last:
-        reached = int(np.searchsorted(offsets, offsets[first] + rows, "right")) - 1
-        end = min(max(reached, first + 1), last)
-        yield first, end
-        first = end
 
 
 def _gain_levels(

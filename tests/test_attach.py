@@ -252,7 +252,7 @@ def arrays(**columns):
 HOLED = np.where(np.arange(ROWS) == 3, np.nan, PRICE)
 REFUSED = [
     (lambda: lp.attach(X, price=PRICE), "attach: expected a data set.*ndarray"),
-    (lambda: lp.attach(matrix(), price="high"), "column 'price': expected one number per row, got 'high'"),
+    (lambda: lp.attach(matrix(), price="high"), "column 'price': expected numbers, got str"),
     (lambda: lp.attach(matrix(), price=["high"] * ROWS), "column 'price': expected numbers"),
     (lambda: lp.attach(matrix(), price=[np.inf]), "row 0 has an infinite one"),
     (lambda: lp.attach(matrix(), price=np.zeros((2, 2, 2))), r"shape \(2, 2, 2\)"),
@@ -261,12 +261,12 @@ REFUSED = [
         "expected one value per row .40. or per query .5., got 39",
     ),
     (lambda: arrays(clicks=LABELS).column("price"), "there is none of this name in these rows; its columns: 'clicks'"),
-    (lambda: arrays(price=HOLED).column("price"), "expected a number for every row, row 3 is NaN"),
+    (lambda: arrays(price=HOLED).column("price"), "expected a number for every row, and row 3 has nan"),
     (lambda: arrays(price=TABLE).column("price"), "got a table"),
-    (lambda: arrays(w=-PRICE).weights("w"), "weights that are not negative"),
+    (lambda: arrays(w=-PRICE).weights("w"), "expected a number >= 0 for every row"),
     (lambda: arrays(duels=PRICE).pairs("duels"), "better, worse"),
-    (lambda: arrays(duels=[[0, 40]]).pairs("duels"), "a row beyond the 40"),
-    (lambda: arrays(duels=[[1, 1]]).pairs("duels"), "the same row twice"),
+    (lambda: arrays(duels=[[0, 40]]).pairs("duels"), "expected pairs of two different rows from 0 to 39"),
+    (lambda: arrays(duels=[[1, 1]]).pairs("duels"), r"pair 0 is \[1, 1\]"),
     (
         lambda: arrays(duels=[[0, 1], [0, 8]]).pairs("duels"),
         "pair 1 prefers row 0, which is in query 0, to row 8, which is in query 1",

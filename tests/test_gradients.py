@@ -173,9 +173,9 @@ def test_document_weights_multiply_the_pairs_force(name, spread):
 
 def test_weights_are_told_apart_by_their_number():
     objective = lp.LambdaRank("ndcg")
-    with pytest.raises(lp.LambdaplugError, match=r"one value per query \(1\) or one per document \(2\), got 3"):
+    with pytest.raises(lp.LambdaplugError, match=r"one value per query \(1\) or per document \(2\), .*got 3"):
         objective.gradients([0, 1], [0, 1], [2], weight=[1, 2, 3])
-    with pytest.raises(lp.LambdaplugError, match="could be one per query or one per document"):
+    with pytest.raises(lp.LambdaplugError, match="told apart by their number"):
         objective.gradients([0, 1], [0, 1], [2, 0], weight=[1, 2])
     with pytest.raises(lp.LambdaplugError, match="finite numbers that are not negative"):
         objective.gradients([0, 1], [0, 1], [2], weight=[-1])
@@ -230,7 +230,7 @@ def test_inputs_of_any_kind_are_read_and_left_alone(dtype):
         (([0, 1], [0, np.inf], [2]), "scores: expected finite numbers, got inf in row 1"),
         (([0, 1], [0.0, 1.0, 2.0], [2]), r"scores: expected one per row \(2\), got 3"),
         (([0, np.nan], [0.5, -1.5], [2]), "labels: row 1 is NaN"),
-        (([0, np.inf], [0.5, 1.5], [2]), "labels: expected finite numbers"),
+        (([0, np.inf], [0.5, 1.5], [2]), "labels: row 1 is NaN, masked or infinite"),
         (([0, 1], [0.0, 1.0], [1]), "sizes of 1 queries add up to 1, not to 2 rows"),
         (([0, 1], [0.0, 1.0], [0, 0]), "are these query ids"),
         (([0, 1], [0.0, 1.0], [-1, 3]), "number of documents of each query"),

@@ -944,7 +944,7 @@ def subset_by_rows(data):
 
 REFUSED = {
     "masked score": (lambda d: gradients(d, scores=masked(d.scores())), "got nan in row 5"),
-    "masked label": (lambda d: gradients(d, labels=masked(d.y)), "labels: row 5 is NaN or masked"),
+    "masked label": (lambda d: gradients(d, labels=masked(d.y)), "labels: row 5 is NaN"),
     "masked size": (lambda d: gradients(d, group=masked(d.group)), "group: expected the number of documents"),
     "masked weight": (lambda d: gradients(d, weight=masked(np.ones(d.rows))), "weight: expected finite numbers"),
     "masked, evaluated": (lambda d: lp.evaluate("map", d.y, masked(d.scores()), d.group), "got nan in row 5"),

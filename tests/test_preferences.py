@@ -143,7 +143,7 @@ def with_pairs(pairs, *weight, **options):
         (lambda: lp.Preferences(PAIRS), r"pairs: expected the name of a column, .* and say pairs='pairs'"),
         (lambda: with_pairs([[0, 12]]),
          r"pair 0 prefers row 0, which is in query 0, to row 12, which is in query 1\. Only documents of one query"),
-        (lambda: with_pairs([[0, 1], [5, 480]]), r"pair 1 has a row beyond the 480 there are: \[5, 480\]"),
+        (lambda: with_pairs([[0, 1], [5, 480]]), r"different rows from 0 to 479, pair 1 is \[5, 480\]"),
         (lambda: with_pairs([[0.0, 1.0]]), r"expected \(better, worse\) row numbers"),
         (lambda: with_pairs(np.zeros((3, 3))), r"got float64 of shape \(3, 3\)"),
         (lambda: with_pairs([[0, 1]], [1, 2]), r"expected one finite number >= 0 for each of the 1 pairs"),
