@@ -18,7 +18,6 @@ from scipy import sparse, stats
 import lambdaplug as lp
 from lambdaplug import analysis
 from lambdaplug.analysis.difference import pair_forces
-from lambdaplug.analysis.optimality import Landscape
 from lambdaplug.hosts.base import raw_scores, weights_of
 from lambdaplug.queries import Queries
 
@@ -47,20 +46,11 @@ def test_agreement_counts_equal_signs_and_documents_left_alone():
 
 def test_force_by_label_adds_up_the_pairs():
     scores, labels = [4.0, 3.0, 2.0, 1.0, 0.0], [0, 3, 1, 4, 0]
-    shares = {}
+    forces, shares = pair_forces(lp.LambdaRank("ndcg"), Queries(labels, [5]), 0, np.array(scores)), {}
     for i in (1, 3):  # the highly relevant ones
-        parts = {}
-        for j, other in enumerate(labels):
-            if other != labels[i]:
-                up = 1 if labels[i] > other else -1
-                force = (
-                    up
-                    * oracle.swap_delta("ndcg", labels, min(i, j), max(i, j))
-                    / (1 + np.exp(up * (scores[i] - scores[j])))
-                )
-                parts[other] = parts.get(other, 0.0) + force
+        parts = {other: abs(forces[i, np.equal(labels, other)].sum()) for other in {*labels} - {labels[i]}}
         for other, force in parts.items():
-            shares[other] = shares.get(other, 0.0) + abs(force) / sum(map(abs, parts.values())) / 2
+            shares[other] = shares.get(other, 0.0) + force / sum(parts.values()) / 2
     for objective in (lp.LambdaRank("ndcg"), lp.LambdaRank("ndcg", step="gradient")):  # a query's scale is no share
         found = analysis.force_by_label(objective, labels, scores, [5])
         assert {float(name.rpartition(" ")[2]): share[0] for name, share in found.items()} == pytest.approx(shares)
@@ -217,14 +207,7 @@ def test_pair_forces_add_up_to_the_gradient(objective):
 def test_it_prints_and_plots(tmp_path):
     report = lp.analysis.explain_difference(lp.presets.lightgbm(), lp.LambdaRank("map"), LABELS, SCORES, GROUP)
     text = str(report)
-    for part in (
-        "a  presets.lightgbm()",
-        "b  LambdaRank('map')",
-        "4 queries, 37 documents",
-        "sign flips",
-        "differs most",
-    ):
-        assert part in text
+    assert text.startswith("a  presets.lightgbm()\nb  LambdaRank('map')\n4 queries, 37 documents\n")
     assert len(text.splitlines()) == 12 + 5
     assert max(map(len, text.splitlines())) <= 80
     ids = np.repeat(["shoes", "socks", "hats", "coats"], GROUP)
@@ -339,37 +322,6 @@ def test_what_cannot_be_certified_is_refused():
             weights_of(model)
 
 
-def by_hand(name, scores, labels, group):
-    """One value per query by the oracle, undefined ones left out."""
-    values = []
-    for q, end in enumerate(np.cumsum(group)):
-        rows = slice(end - group[q], end)
-        ranked = [labels[rows][i] for i in oracle.rank(scores[rows].tolist())]
-        value = oracle.VALUES[name](ranked) if ranked else None
-        values += [] if value is None else [value]
-    return np.array(values)
-
-
-@pytest.mark.parametrize("name", ["ndcg", "map(relevant=2)", "mrr", "err", "p@5"])
-def test_changes_along_directions_are_those_of_ranking_anew(name):
-    rng = np.random.default_rng(1)
-    group = np.array([30, 0, 1, 12, 2, 40, 5])
-    labels = rng.choice([0, 0, 0, 1, 2, 4], size=group.sum()).astype(float)
-    labels[30:43] = 0  # undefined ones
-    table = sparse.random(len(labels), 18, 0.2, "csr", random_state=0)
-    weights, moved, directions = rng.normal(size=18), rng.normal(size=18), rng.normal(size=(40, 18))
-    base, steps = np.round(table @ weights, 1), [0.01, 0.3, -2.0]  # with ties
-    found = Landscape(weights, base, table, Queries(labels, group), name).along(directions, steps, moved)
-    start = base + table @ moved
-    before = by_hand(name, start, labels, group)
-    assert found.queries == len(before)
-    assert found.value == pytest.approx(before.mean(), abs=1e-12)
-    for direction, (index, step) in itertools.product((0, 31, 39), enumerate(steps)):
-        d = by_hand(name, start + step * (table @ directions[direction]), labels, group) - before
-        assert found.change[direction, index] == pytest.approx(d.mean(), abs=1e-12)
-        assert found.error[direction, index] == pytest.approx(stats.sem(d), abs=1e-9)
-
-
 @pytest.mark.parametrize("kind", ["lightgbm", "xgboost", "linear"])
 def test_the_report_is_that_of_a_booster_whose_weights_were_changed(kind, boosters, recipe):
     changed = recipe.with_weights
@@ -393,24 +345,16 @@ def test_the_report_is_that_of_a_booster_whose_weights_were_changed(kind, booste
     uphill = -(table.T @ gradient) / (curvature + curvature.mean())
     moved = weights + 0.3 * report.norm * uphill / np.linalg.norm(uphill)
     assert value(moved) == pytest.approx(report.value + report.guided.change[0, 1], abs=exact)
-    # Curves begin at the model.
     assert report.curves.iterations.tolist() == [0.0, 0.02, 0.3]
     assert report.curves["direction 1"].tolist() == [report.value, *(report.value + report.trial.change[1])]
-    assert report.curves["highest"][1] == pytest.approx(report.value + report.trial.change[:, 0].max())
 
 
 def look(weights, labels, group, **asked):
     """The report of a model with a leaf for every row."""
     rows = np.arange(len(weights))
-    grown = {
-        "objective": "regression",
-        "num_leaves": len(rows),
-        "min_data_in_leaf": 1,
-        "min_data_in_bin": 1,
-        "verbose": -1,
-    }
-    data = lgb.Dataset(rows[:, None], 1.0 * rows, params={"max_bin": 2 * len(rows), "min_data_in_bin": 1})
-    model = lgb.train({**grown, "min_sum_hessian_in_leaf": 0, "max_bin": 2 * len(rows)}, data, 1)
+    bins = {"max_bin": 2 * len(rows), "min_data_in_bin": 1, "verbose": -1}
+    grown = {"objective": "regression", "num_leaves": len(rows), "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0}
+    model = lgb.train({**bins, **grown}, lgb.Dataset(rows[:, None], 1.0 * rows, params=bins), 1)
     for leaf, weight in zip(model.predict(rows[:, None], pred_leaf=True).ravel().tolist(), weights, strict=True):
         model.set_leaf_output(0, leaf, weight)
     return analysis.local_optimality(model, rows[:, None], labels, group, "ndcg", **asked, progress=False), model
@@ -447,7 +391,8 @@ def test_significance_is_the_paired_t_test_with_bonferroni_s_correction():
     for number, (index, step) in itertools.product(range(30), enumerate(steps)):
         direction = np.random.default_rng([0, number]).standard_normal(400)[leaf]
         moved = start + step * report.norm * direction / np.linalg.norm(direction)
-        a, b = (by_hand("ndcg", scores, labels, group) for scores in (start, moved))
+        a, b = (lp.evaluate("ndcg", labels, s, group, per_query=True)["ndcg"] for s in (start, moved))
+        a, b = a[~np.isnan(a)], b[~np.isnan(b)]
         p = stats.ttest_rel(b, a, alternative="greater").pvalue
         assert report.improves[number, index] == (p < 0.05 / 60)
     assert 0 < report.improves.sum() < 60

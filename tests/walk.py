@@ -1,9 +1,9 @@
 """The calls from a host's ``train`` to the float32 arrays of one round, and back.
 
-    python tests/walk.py [--host xgboost] [--objective "ndcg@10"] [--depth 4]
+    python tests/walk.py [--host xgboost] [--objective "ndcg@10"]
 
-Every line is a call into another file of the package, indented below the one that it came from, to ``--depth``; a number says
-how often. The round is the third, so that what is made once for a data set is not shown.
+Every line is a call into another file of the package, indented below the one that it came from, four deep; a number says how
+often. The round is the third, so that what is made once for a data set is not shown.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import xgboost as xgb
 import lambdaplug as lp
 
 PACKAGE = str(Path(lp.__file__).parent)
-ROUND = 3
+ROUND, DEEPEST = 3, 4
 
 
 class Walk:
@@ -53,11 +53,11 @@ class Walk:
             self.files.pop()
             self.depth -= not self.files or self.files[-1] != code.co_filename
 
-    def lines(self, deepest):
+    def lines(self):
         """Steps, with those that repeat below one caller counted."""
         found = []  # [depth, text, times]
         for depth, text in self.steps:
-            if depth < deepest:
+            if depth < DEEPEST:
                 start = max((i for i, line in enumerate(found) if line[0] < depth), default=-1) + 1
                 same = next((line for line in found[start:] if line[:2] == [depth, text]), None)
                 if same is None:
@@ -67,23 +67,15 @@ class Walk:
         return ["  " * depth + text + (f"  x {times}" if times > 1 else "") for depth, text, times in found]
 
 
-def walk(host="lightgbm", objective="ndcg@10", depth=4):
-    """The lines."""
-    data, watched = lp.data.cubic(queries=20, documents=10, features=5), Walk(lp.objective(objective))
-    if host == "lightgbm":
-        params = {"objective": watched, "verbose": -1, "num_threads": 1}
-        lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), ROUND)
-    else:
-        xgb.train({"nthread": 1}, xgb.DMatrix(data.X, data.labels, qid=data.qid), ROUND, obj=watched)
-    return watched.lines(depth)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--host", choices=["lightgbm", "xgboost"], default="lightgbm")
     parser.add_argument("--objective", default="ndcg@10")
-    parser.add_argument("--depth", type=int, default=4)
     options = parser.parse_args()
-    print(f"{options.host}'s train")
-    print("\n".join(f"  {line}" for line in walk(options.host, options.objective, options.depth)))
-    print("  float32 gradient, float32 hessian")
+    data, watched = lp.data.cubic(queries=20, documents=10, features=5), Walk(lp.objective(options.objective))
+    if options.host == "lightgbm":
+        params = {"objective": watched, "verbose": -1, "num_threads": 1}
+        lgb.train(params, lgb.Dataset(data.X, data.labels, group=data.group), ROUND)
+    else:
+        xgb.train({"nthread": 1}, xgb.DMatrix(data.X, data.labels, qid=data.qid), ROUND, obj=watched)
+    print(f"{options.host}'s train", *watched.lines(), "float32 gradient, float32 hessian", sep="\n  ")
