@@ -5,7 +5,6 @@ overlaps or is cut, legends beside the data, and letters that are readable at 80
 """
 
 import contextlib
-import importlib
 import textwrap
 from collections.abc import Iterator
 from typing import Any
@@ -14,15 +13,7 @@ from .errors import LambdaplugError
 
 __all__ = ["COLOURS", "STYLE", "drawing", "integers", "legend", "pyplot", "shortened", "use"]
 
-BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-)
+BLUE, ORANGE, GREEN, PINK, *_ = COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLE: dict[str, Any] = {
     "figure.figsize": (8.0, 4.5),
     "figure.dpi": 100,
@@ -45,9 +36,10 @@ STYLE: dict[str, Any] = {
 def pyplot() -> Any:
     """Matplotlib's; an error says where it is missing."""
     try:
-        return importlib.import_module("matplotlib.pyplot")
+        import matplotlib.pyplot as plt
     except ImportError:
         raise LambdaplugError("a plot needs Matplotlib: python -m pip install matplotlib.") from None
+    return plt
 
 
 @contextlib.contextmanager
@@ -63,8 +55,8 @@ def drawing(ax: Any = None, mosaic: str = "A", **options: Any) -> Iterator[Any]:
 
 def use() -> Any:
     """For scripts: every further picture has the style and goes to a file. Returns Matplotlib's pyplot."""
-    importlib.import_module("matplotlib").use("Agg")
     plt = pyplot()
+    plt.switch_backend("Agg")
     plt.rcParams.update(STYLE)
     return plt
 

@@ -4,7 +4,7 @@
     python recipes/benchmark.py --only objective,memory    # some sections
     python recipes/benchmark.py --markdown                 # all results as a Markdown table at the end
     python recipes/benchmark.py --only start --busy        # also two threads beside processes that keep cores busy
-    python recipes/benchmark.py --picture recipes/speed.svg --table recipes/guide/performance.md    # the README's bars
+    python recipes/benchmark.py --picture recipes/speed.svg --table recipes/results/performance.md    # the README's bars
 
 Machines are noisy: contenders take turns round by round, each keeps its fastest round, and ratios are printed. An
 objective's own time is that of a booster's round on one feature and two leaves, where the tree costs almost nothing,

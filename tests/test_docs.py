@@ -193,7 +193,7 @@ def test_the_difference_names_what_it_compares(pictures):
 
 
 def test_the_bars_of_speed_are_those_of_the_table():
-    page = (ROOT / "recipes/guide/performance.md").read_text(encoding="utf-8")
+    page = (ROOT / "recipes/results/performance.md").read_text(encoding="utf-8")
     measured = {f"{float(x):.3g}" for x in re.findall(r"[\d.]+(?= / | ms)", page)}
     shown = re.findall(r"> ?([\d.]+) ms<", (ROOT / "recipes/speed.svg").read_text(encoding="utf-8"))
     assert len(shown) == 10

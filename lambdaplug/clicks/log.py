@@ -14,6 +14,8 @@ __all__ = ["Array", "Integers", "Log", "Placements", "add_up"]
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
+MOST = 1 << 20  # the last position that a page of results may have
+
 
 class Placements(NamedTuple):
     """How often each row was shown at each position, and clicked there; one entry per row and position that occur."""
@@ -74,7 +76,7 @@ class Log:
                 self._refuse(name, role, codes == number, "an id", "drop it, or give it an id of its own")
         return codes, values[np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))]
 
-    def numbers(self, name: str, role: str, expected: str, remedy: str, most: float = np.inf, least: int = 0) -> Array:
+    def numbers(self, name: str, role: str, least: int, most: int, remedy: str) -> Integers:
         """Integers within these bounds."""
         given = self.column(name, role)
         try:
@@ -83,24 +85,17 @@ class Log:
             raise LambdaplugError(
                 f"from_sessions: {role}={name!r}: expected numbers, got {given.dtype} ({error}). Drop the lines without one."
             ) from None
-        right = np.isfinite(values) & (values == np.floor(values)) & (values >= least) & (values <= most)
-        self._refuse(name, role, ~right, expected, remedy)
-        return values
+        right = (values == np.floor(values)) & (values >= least) & (values <= most)
+        self._refuse(name, role, ~right, f"an integer from {least} to {most}", remedy)
+        return values.astype(np.int64)
 
-    def flags(self, name: str, role: str) -> Array:
-        several = "several clicks in an impression count as one: pass the column > 0"
-        return self.numbers(name, role, "0 or 1", several, most=1)
+    def flags(self, name: str, role: str) -> Integers:
+        return self.numbers(name, role, 0, 1, "several clicks in an impression count as one: pass the column > 0")
 
-    def positions(self, name: str, top: int | None) -> Integers:
+    def positions(self, name: str, top: int) -> Integers:
         """From 0."""
-        drop, least = "drop the lines of results that were not shown", top or 0
-        values = self.numbers(name, "position", f"an integer >= {least}", drop, 1 << 20, least)
-        first = int(values.min()) if top is None else top
-        if first > 1:
-            raise LambdaplugError(
-                f"from_sessions: position={name!r}: the smallest is {first}. Say which number the log gives to the first place: top=1."
-            )
-        return values.astype(np.int64) - first
+        remedy = "say top=0 where the log counts from 0, and drop the lines of results that were not shown"
+        return self.numbers(name, "position", top, MOST, remedy) - top
 
     def _refuse(self, name: str, role: str, wrong: npt.NDArray[np.bool_], expected: str, remedy: str) -> None:
         if wrong.any():

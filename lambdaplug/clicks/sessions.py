@@ -145,7 +145,7 @@ def from_sessions(
     purchase: str | None = None,
     session: str | None = None,
     strength: float = 10.0,
-    top: int | None = None,
+    top: int = 1,
 ) -> Sessions:
     """A log with one line per result shown, into rows to train on, one per query and document.
 
@@ -175,8 +175,8 @@ def from_sessions(
         not rise.
     strength : float
         So many impressions at the mean rate are added to those of each row.
-    top : int, optional
-        The number that the log gives to the first place; default the smallest one, if that is 0 or 1.
+    top : int
+        The number that the log gives to the first place: 1, or 0.
 
     Returns
     -------
