@@ -120,7 +120,7 @@ def not_negative(value: Any, name: str, purpose: str = "") -> float:
 
 
 def one_of(value: Any, name: str, known: tuple[Any, ...]) -> None:
-    """Refuse a value that is none of these words, whole numbers or None.
+    """Refuse a value that is none of these words, integers or None.
 
     >>> one_of("high", "ties", ("best", "worst"))
     Traceback (most recent call last):
