@@ -133,7 +133,7 @@ def test_one_batch_is_held_at_a_time():
 
 
 @pytest.mark.parametrize(
-    ("ids", "message"), [([0.0, np.nan], "some query ids are NaN"), ([[0], [1]], r"one query id per row.*\(2, 1\)")]
+    ("ids", "message"), [([0.0, np.nan], "NaN is no query"), ([[0], [1]], r"one entry per row.*\(2, 1\)")]
 )
 def test_ids_that_are_none_are_refused(ids, message):
     with pytest.raises(lp.LambdaplugError, match=f"batch 0: .*{message}"):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..checking import integer
+from ..checking import integer, shown
 from ..errors import LambdaplugError
 from ..kernels import LETOR_FAULTS, LETOR_WIDER, get_num_threads, letor_kernel
 from .ranking import RankingData
@@ -99,44 +99,44 @@ def load_letor(
 
 
 class _Piece(NamedTuple):
-    """Some lines of a file, read; and for each run of rows with one query id its name, first row and first line."""
+    """Some lines of a file, read; and of each run of rows with one query id its name, first row and where that stands."""
 
     X: npt.NDArray[np.float32]
     labels: npt.NDArray[np.float32]
-    names: list[str]
-    rows: npt.NDArray[np.int64]
-    lines: npt.NDArray[np.int64]
-    path: Path
+    runs: list[tuple[str, int, str]]
 
 
 def _load(paths: Sequence[Path], features: int | None, missing: float, sort: bool) -> RankingData:
-    pieces, threads = list[_Piece](), get_num_threads()
+    pieces, threads, width = list[_Piece](), get_num_threads(), features or 0
     with ThreadPoolExecutor(threads) as pool:
         for path in paths:
-            parse, chunks = partial(_parse, path, features, missing), _chunks(path)
+            chunks = _chunks(path)
             while some := list(itertools.islice(chunks, threads)):  # so much text is in memory at a time
-                pieces += pool.map(parse, some)
-    before = np.cumsum([0, *(len(piece.labels) for piece in pieces)])
+                pieces += pool.map(partial(_parse, path, features, missing, width), some)
+                width = features or max(piece.X.shape[1] for piece in pieces)
+    before = np.cumsum([0, *(len(piece.labels) for piece in pieces)]).tolist()
     if not before[-1]:
         raise LambdaplugError(f"load_letor: no document in {', '.join(map(str, paths)) or 'no file'}.")
     labels = np.concatenate([piece.labels for piece in pieces])
-    starts = np.concatenate([piece.rows + first for piece, first in zip(pieces, before, strict=False)])
-    ids = _ids([name for piece in pieces for name in piece.names])
-    fresh = np.append(True, ids[1:] != ids[:-1])  # a query may go on in the next piece
-    ids, group = ids[fresh], np.diff(np.append(starts[fresh], len(labels)))
+    runs = [
+        (name, first + row, at) for piece, first in zip(pieces, before, strict=False) for name, row, at in piece.runs
+    ]
+    names, starts, places = zip(*runs, strict=True)
+    ids = _ids(names)
+    fresh = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))  # a query may go on in the next piece
+    ids, group = ids[fresh], np.diff(np.append(np.array(starts)[fresh], len(labels)))
     _, firsts, which = np.unique(ids, return_index=True, return_inverse=True)
     again = np.flatnonzero(firsts[which] < np.arange(len(ids)))
     if len(again) and not sort:
-        lines = [f"{piece.path}, line {line}" for piece in pieces for line in piece.lines]
         raise LambdaplugError(
-            f"{lines[np.flatnonzero(fresh)[again[0]]]}: qid {ids[again[0]]} comes again after other queries. The lines of a query "
+            f"{places[fresh[again[0]]]}: qid {ids[again[0]]} comes again after other queries. The lines of a query "
             "must stand together: sort the file by qid, or pass sort=True."
         )
-    X = np.empty((len(labels), features or max(piece.X.shape[1] for piece in pieces)), np.float32)
+    X = np.empty((len(labels), width), np.float32)
     for first in before[-2::-1]:
         piece = pieces.pop()  # freed as soon as it is copied: there is never a second table in memory
-        rows, width = slice(first, first + len(piece.labels)), piece.X.shape[1]
-        X[rows, :width], X[rows, width:] = piece.X, missing
+        rows, own = slice(first, first + len(piece.labels)), piece.X.shape[1]
+        X[rows, :own], X[rows, own:] = piece.X, missing
     if len(again):
         query = np.repeat(firsts[which], group)
         order = np.argsort(query, kind="stable")
@@ -162,28 +162,27 @@ def _chunks(path: Path) -> Iterator[tuple[int, bytes]]:
         yield line, rest + b"\n"
 
 
-def _parse(path: Path, features: int | None, missing: float, chunk: tuple[int, bytes]) -> _Piece:
+def _parse(path: Path, features: int | None, missing: float, width: int, chunk: tuple[int, bytes]) -> _Piece:
+    """A chunk's documents; ``width``: so many features are known."""
     line, text = chunk
     codes, lines, most = np.frombuffer(text, np.uint8), text.count(b"\n"), features or MOST_FEATURES
-    labels, ids, state = np.empty(lines, np.float32), np.zeros((lines, 3), np.int64), np.array([0, 0, line, 0, 0, 0])
-    X = np.full((lines, features or min(text.count(b":", 0, text.find(b"\n")), most)), missing, np.float32)
-    while (fault := letor_kernel()(codes, state, X, labels, ids)) == LETOR_WIDER:
-        wide, old = int(state[4]), X
-        if wide > most:
-            raise LambdaplugError(
-                f"{path}, line {state[2]}: expected feature ids up to {most}; got {wide}. If it is meant, pass "
-                f"features={wide}: the table has a column for every id."
-            )
-        X = np.full((lines, min(max(wide, old.shape[1] * 5 // 4), most)), missing, np.float32)
-        X[:, : old.shape[1]], state[4] = old, 0
-    at, row, line, *_, widest = state.tolist()
+    labels, ids = np.empty(lines, np.float32), np.zeros((lines, 3), np.int64)
+    fault, width = LETOR_WIDER, width or min(most, text.count(b":", 0, text.find(b"\n")))
+    while fault == LETOR_WIDER and width <= most:
+        X = np.full((lines, width), missing, np.float32)
+        fault, at, rows, read, widest = letor_kernel()(codes, X, labels, ids)
+        width = max(widest, min(most, width * 5 // 4))
     if fault:
+        expected = LETOR_FAULTS.get(fault, f"feature ids up to {most} (features= says how many are meant)")
         word = text[at : at + 200].split(b"\n")[0].split()
         got = repr(word[0].decode("utf-8", "replace")[:40]) if word else "the end of the line"
-        raise LambdaplugError(f"{path}, line {line}: expected {LETOR_FAULTS[fault]}; got {got}.")
-    rows = np.flatnonzero(ids[:row, 2])
-    names = [text[first:last].decode("utf-8", "replace") for first, last, _ in ids[rows].tolist()]
-    return _Piece(X[:row, : features or widest], labels[:row], names, rows, ids[rows, 2], path)
+        raise LambdaplugError(f"{path}, line {line + read}: expected {expected}; got {got}.")
+    starts = np.flatnonzero(ids[:rows, 2])
+    runs = [
+        (text[begin:end].decode("utf-8", "replace"), row, f"{path}, line {line + at - 1}")
+        for row, (begin, end, at) in zip(starts.tolist(), ids[starts].tolist(), strict=True)
+    ]
+    return _Piece(X[:rows, : features or widest], labels[:rows], runs)
 
 
 def _ids(names: Sequence[str]) -> npt.NDArray[Any]:
@@ -213,23 +212,18 @@ def save_letor(path: FilePath, data: RankingData | Iterable[npt.ArrayLike]) -> N
     """
     X, labels, group = (np.asarray(part) for part in data)
     X, labels, ids = X.astype(np.float32), labels.astype(np.float32), getattr(data, "query_ids", None)
-    names = [str(name) for name in (range(1, len(group) + 1) if ids is None else np.asarray(ids).tolist())]
-    if X.ndim != 2 or len(X) != len(labels) or group.sum() != len(labels) or len(names) != len(group):
+    if X.ndim != 2 or not len(X) == len(labels) == group.sum() or not np.isfinite(labels).all() or (group <= 0).any():
         raise LambdaplugError(
-            f"save_letor: expected a table of features, one label per row and group sizes that add up to the rows; got "
-            f"X of shape {X.shape}, {len(labels)} labels and sizes that add up to {group.sum()}."
+            "save_letor: expected a table of features, a finite label per row and group sizes >= 1 that add up to the rows; "
+            f"got X of shape {X.shape}, {len(labels)} labels and sizes that add up to {group.sum()}."
         )
-    if not np.isfinite(labels).all():
-        raise LambdaplugError("save_letor: expected finite labels.")
-    read = set[Any]()
-    for name, size, value in zip(names, group, _ids(names).tolist(), strict=True):
-        if size == 0:
-            raise LambdaplugError(f"save_letor: query {name} has no document, and so no line to write.")
-        if name.split() != [name] or "#" in name or "\0" in name:
-            raise LambdaplugError(f"save_letor: expected query ids without blanks and '#', got {name!r}.")
-        if value in read:
-            raise LambdaplugError(f"save_letor: expected another query id for each query, got {name!r} again.")
-        read.add(value)
+    names = [str(name) for name in (range(1, len(group) + 1) if ids is None else np.asarray(ids).tolist())]
+    whole = all(name.split() == [name] and "#" not in name for name in names)
+    if not whole or not len(group) == len(names) == len(set(_ids(names).tolist())):
+        raise LambdaplugError(
+            f"save_letor: expected a query id for each of {len(group)} queries, none twice, without blanks and '#'; "
+            f"got {shown(names)}."
+        )
     ids = np.arange(1, X.shape[1] + 1).astype(str).tolist()
     with gzip.open(path, "wb", compresslevel=6) if str(path).endswith(".gz") else open(path, "wb") as file:
         for row, label, query in zip(X, labels, np.repeat(np.arange(len(names)), group).tolist(), strict=True):

@@ -8,17 +8,15 @@ import numpy as np
 
 from .jit import compile_kernel, inlinable
 
-LETOR_WIDER, LABEL, QUERY, FEATURE, ZERO, RISING, VALUE = range(1, 8)
+LETOR_WIDER, LABEL, QUERY, FEATURE, RISING = range(1, 6)
 LETOR_FAULTS = {
     LABEL: "a label (a finite number)",
     QUERY: "qid: and the query's id after the label",
     FEATURE: "a feature as id:value, such as 3:0.25",
-    ZERO: "feature ids >= 1",
-    RISING: "feature ids in rising order, each once",
-    VALUE: "a number as the feature's value",
+    RISING: "feature ids >= 1 in rising order, each once",
 }
 TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, MINUS, POINT, ZERO_DIGIT, NINE_DIGIT, COLON, LOWER_E = b"\t\n\r #+-.09:e"
-QID, NAN, INF, INITY = tuple(b"qid"), tuple(b"nan"), tuple(b"inf"), tuple(b"inity")
+QID, NAN, INF = tuple(b"qid"), tuple(b"nan"), tuple(b"inf")
 POWERS = np.array([float(f"1e{power}") for power in range(66)])  # 18 digits divided by the last are 0 in float32
 LARGEST = float(np.finfo(np.float32).max)
 BAD = -1
@@ -69,12 +67,9 @@ def _number(text: Any, at: int) -> tuple[float, int]:
             digits, exponent = digits + 1, exponent + 1 - points
         at += 1
     if digits == 0:
-        end = _after(text, begin, NAN)
-        if end > begin:
-            return np.nan, end if _ends(text[end]) else BAD
-        end = _after(text, begin, INF)
-        end = _after(text, end, INITY) if end > begin else end
-        return sign * np.inf, end if end > begin and _ends(text[end]) else BAD
+        is_nan = _after(text, begin, NAN) > begin
+        end = _after(text, begin, NAN if is_nan else INF)
+        return np.nan if is_nan else sign * np.inf, end if end > begin and _ends(text[end]) else BAD
     if text[at] | 32 == LOWER_E:
         start = at + (2 if text[at + 1] == MINUS or text[at + 1] == PLUS else 1)
         power, end = _whole(text, start)
@@ -95,56 +90,57 @@ def _same(text: Any, ids: Any, row: int) -> Any:
     return i == length
 
 
+@inlinable
+def _next(text: Any, at: int) -> int:
+    """Where the next word begins, a comment or the end of the line."""
+    while text[at] == SPACE or text[at] == TAB or text[at] == RETURN:
+        at += 1
+    return at
+
+
 @functools.cache
-def letor_kernel() -> Callable[..., int]:
-    """``kernel(text, state, X, labels, ids)``: reads on, from and up to a state: (place, row,
-    line, field of the line, last feature id, highest one).
+def letor_kernel() -> Callable[..., tuple[int, int, int, int, int]]:
+    """``kernel(text, X, labels, ids)``: (0 or the number of a fault, its place, rows, lines, highest feature id).
 
     The text ends with a newline. ``ids`` gets where each row's query id begins and ends and, where it is not that of the row
-    before, the line. Returns what stopped it: 0 at the end, ``LETOR_WIDER`` before an id beyond the columns of X, or the
-    number of a fault.
+    before, the line, 1 being the first. ``LETOR_WIDER`` is an id beyond the columns of X.
     """
 
-    def kernel(text: Any, state: Any, X: Any, labels: Any, ids: Any) -> int:
-        at, row, line, field, last, widest = state
-        word, fault = at, 0
-        while fault == 0 and at < len(text):
-            while text[at] == SPACE or text[at] == TAB or text[at] == RETURN:
-                at += 1
-            word, field = at, field + 1
-            if text[at] == NEWLINE or text[at] == HASH:
-                if field == 2:
-                    fault = QUERY
-                    break
-                while text[at] != NEWLINE:
-                    at += 1
-                row, line, at = row + (1 if field > 2 else 0), line + 1, at + 1
-                widest, field, last = max(widest, last), 0, 0
-            elif field == 1:
-                labels[row], at = _number(text, at)
-                fault = 0 if at != BAD and np.isfinite(labels[row]) else LABEL
-            elif field == 2:
-                at = _after(text, at, QID)
-                fault = QUERY if at == word or text[at] != COLON or _ends(text[at + 1]) else 0
+    def kernel(text: Any, X: Any, labels: Any, ids: Any) -> tuple[int, int, int, int, int]:
+        at = row = line = widest = 0
+        while at < len(text):
+            word, last = _next(text, at), 0
+            if text[word] != NEWLINE and text[word] != HASH:
+                labels[row], at = _number(text, word)
+                if at == BAD or not np.isfinite(labels[row]):
+                    return LABEL, word, row, line, widest
+                word = _next(text, at)
+                at = _after(text, word, QID)
+                if at == word or text[at] != COLON or _ends(text[at + 1]):
+                    return QUERY, word, row, line, widest
                 ids[row, 0] = at + 1
                 while not _ends(text[at]):
                     at += 1
                 ids[row, 1] = at
-                ids[row, 2] = 0 if _same(text, ids, row) else line
-            else:
-                feature, at = _whole(text, at)
-                if at == word or text[at] != COLON:
-                    fault = FEATURE
-                elif feature <= last:
-                    fault = ZERO if feature == 0 else RISING
-                elif feature > X.shape[1]:
-                    fault, field = LETOR_WIDER, field - 1
-                else:
+                ids[row, 2] = 0 if _same(text, ids, row) else line + 1
+                word = _next(text, at)
+                while text[word] != NEWLINE and text[word] != HASH:
+                    feature, at = _whole(text, word)
+                    if at == word or text[at] != COLON:
+                        return FEATURE, word, row, line, widest
+                    if feature <= last:
+                        return RISING, word, row, line, widest
+                    if feature > X.shape[1]:
+                        return LETOR_WIDER, word, row, line, feature
                     X[row, feature - 1], at = _number(text, at + 1)
-                    fault = 0 if at != BAD else VALUE
-                last = feature
-        at = at if fault == 0 else word
-        state[0], state[1], state[2], state[3], state[4], state[5] = at, row, line, field, last, widest
-        return fault
+                    if at == BAD:
+                        return FEATURE, word, row, line, widest
+                    word, last = _next(text, at), feature
+                row, widest = row + 1, max(widest, last)
+            at = word
+            while text[at] != NEWLINE:
+                at += 1
+            at, line = at + 1, line + 1
+        return 0, at, row, line, widest
 
     return compile_kernel(kernel)
