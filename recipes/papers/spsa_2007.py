@@ -95,7 +95,7 @@ def figure_1(paper):
                 every = 2 * features // each
             return value(np.array([start, *(w for k, w in enumerate(path, 1) if k % every == 0)]))
 
-        for name in ("FDSA", "SPSA:2", "SPSA:8"):
+        for name in ("FDSA", "SPSA:2", "SPSA:4", "SPSA:8"):
             steps = (10, 30, 100) if name == "FDSA" else (1, 3, 10)
             a0 = min(steps, key=lambda a0: np.nan_to_num(walk(name, a0, 0)[-1], nan=np.inf))
             found[kind, name] = np.array([walk(name, a0, run) for run in range(runs)])
@@ -116,7 +116,7 @@ def figure_1(paper):
     paper.row(
         "averages (SPSA:8) change nothing (margin 0.02)", regime, "figure", found_, verdict(low, high, margin=0.02)
     )
-    return {name: found["correlated", name] for name in ("FDSA", "SPSA:2", "SPSA:8")}, evaluations
+    return {name: found["correlated", name] for name in ("FDSA", "SPSA:2", "SPSA:4", "SPSA:8")}, evaluations
 
 
 # --- Table 1: NDCG@10 --------------------------------------------------------------------------------------------
