@@ -175,14 +175,6 @@ def test_pictures_say_what_they_show(name, pictures, tmp_path):
     matplotlib.pyplot.close(figure)
 
 
-def test_verdict_and_curve_agree(pictures):
-    report = pictures["Optimality.plot"].__self__
-    ax = report.plot()
-    assert np.array_equal(ax.get_lines()[-1].get_ydata(), [report.value] * 2)
-    assert ("not a local optimum" in ax.get_title(loc="left")) == (not report.optimum)
-    matplotlib.pyplot.close(ax.figure)
-
-
 def test_the_difference_names_what_it_compares(pictures):
     axes = pictures["Difference.plot"]()
     named = axes[0].figure.get_suptitle()

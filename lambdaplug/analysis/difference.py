@@ -288,8 +288,10 @@ def pair_forces(objective: Objective, queries: Queries, query: int, scores: Arra
     elif isinstance(objective, BuiltIn):
         forces = objective.pair_forces(queries, query, scores, iteration)
     elif isinstance(objective, Sum) and not any(objective.tier(queries, k).size for k in range(len(objective.inner))):
-        parts = [part for part in zip(objective.weights_at(iteration), objective.inner, strict=True) if part[0] != 0.0]
-        forces = np.sum([w * pair_forces(part, queries, query, scores, iteration) for w, part in parts], axis=0)
+        forces = np.zeros_like(forces)
+        for share, part in zip(objective.weights_at(iteration), objective.inner, strict=True):
+            if share != 0.0:
+                forces += share * pair_forces(part, queries, query, scores, iteration)
     # As the objective scales the query (weights, normalisation); unless they do not add up to its gradient.
     whole = _exact(objective, queries, scores, iteration)[0][queries.offsets[query] : queries.offsets[query + 1]]
     net = forces.sum(axis=1)
