@@ -9,7 +9,6 @@ import scipy.stats
 
 import lambdaplug as lp
 from lambdaplug.kernels import (
-    PLACKETT_LUCE_ROWS,
     label_hash_kernel,
     noise_kernel,
     plackett_luce_kernel,
@@ -62,13 +61,12 @@ def derivatives(mean, scores, step):
 def given_rankings(measure, scores, labels, orders, weights):
     """What the kernel makes of these rankings: the sums before they are made positive."""
     n = len(scores)
-    offsets, sums = np.array([0, n]), np.zeros((2, n))
-    prepared = as_measure(measure).prepare(np.asarray(labels, float), offsets)
-    given = prepared.gain, prepared.norm, prepared.discount, prepared.k
-    room = np.empty((PLACKETT_LUCE_ROWS, n + 1))
+    sums = np.zeros((2, n))
+    prepared = as_measure(measure).prepare(np.asarray(labels, float), np.array([0, n]))
+    scores = np.asarray(scores, float)
     for order, weight in zip(np.array(orders, dtype=np.int32), weights, strict=True):
-        lists = offsets, 0, 1, order
-        plackett_luce_kernel()(np.asarray(scores, float), given, weight, lists, room, (1.0, *sums))
+        own, discounts = (scores, scores, order, prepared.gain), (prepared.discount, prepared.k)
+        plackett_luce_kernel()(own, discounts, (0.0, 0), weight * prepared.norm[0], tuple(sums))
     return sums
 
 

@@ -169,23 +169,18 @@ def sigmoid32(x: Any) -> Any:
 
 
 @inlinable
-def exchanged(kind: int, table: Any, discount: Any, i: int, j: int) -> float:
-    """What exchanging two ranks, the better document at i, changes of XGBoost's measure.
+def exchanged(found: Any, summed: Any, i: int, j: int) -> float:
+    """What exchanging two ranks, the relevant document at i, changes of the average precision.
 
-    ``table`` has by rank: the gain, the sum of gains, and the sum of gain/rank.
+    ``found`` are the relevant documents down to each rank, ``summed`` the sums of 1/rank over them.
     """
-    if kind == BY_GAIN:
-        now = table[0, i] * discount[i] + table[0, j] * discount[j]
-        return now - (table[0, j] * discount[i] + table[0, i] * discount[j])  # type: ignore[no-any-return]
-    if kind == BY_PRECISION:
-        a, b = min(i, j), max(i, j)
-        between, last = table[2, b - 1] - table[2, a], table[1, b] / (b + 1.0)
-        if i > j:
-            change = last - (table[1, a] + 1.0) / (a + 1.0) - between
-        else:
-            change = table[1, a] / (a + 1.0) - last + between
-        return change / table[1, table.shape[1] - 1]  # type: ignore[no-any-return]
-    return 1.0
+    a, b = min(i, j), max(i, j)
+    between, last = summed[b - 1] - summed[a], found[b] / (b + 1.0)
+    if i > j:
+        change = last - (found[a] + 1.0) / (a + 1.0) - between
+    else:
+        change = found[a] / (a + 1.0) - last + between
+    return float(abs(change / found[len(found) - 1]))
 
 
 @inlinable
@@ -231,12 +226,16 @@ def rank_pairs(leaf: Any, query: int, start: int, scores: Any, order: Any, sums:
     """
     (gains, inverse, discount, begin), (above, below, plus, minus) = leaf.rows, leaf.bias
     (distanced, scaled), kind, sampled, forces = leaf.normed, leaf.kind, leaf.sampled, leaf.forces
-    n, table, found, summed = len(order), np.empty((3, len(order))), 0.0, 0.0
+    n = len(order)
+    gain, found, summed = (
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+    )  # by rank: of itself, and the sums of gain and gain/rank
     for r in range(n):
-        gain = gains[start + order[r]]
-        found += gain
-        summed += gain / (r + 1.0)
-        table[0, r], table[1, r], table[2, r] = gain, found, summed
+        gain[r] = gains[start + order[r]]
+        found[r] = gain[r] + (found[r - 1] if r > 0 else 0.0)
+        summed[r] = gain[r] / (r + 1.0) + (summed[r - 1] if r > 0 else 0.0)
     drawn, visits = np.empty((2, 0), np.int64), min(n, leaf.pairs)
     if sampled:
         seed = (((leaf.iteration + 1) * len(inverse) + query) & 0xFFFFFFFF) % MINSTD_MODULUS
@@ -248,11 +247,18 @@ def rank_pairs(leaf: Any, query: int, start: int, scores: Any, order: Any, sums:
         mine = drawn[0, visit] if sampled else visit
         since, until = (drawn[1, visit], drawn[1, visit] + 1) if sampled else (visit + 1, n)
         for other in range(since, until):
-            if table[0, mine] == table[0, other]:
+            if gain[mine] == gain[other]:
                 continue
-            i, j = (mine, other) if table[0, mine] > table[0, other] else (other, mine)
+            i, j = mine, other
+            if gain[mine] < gain[other]:
+                i, j = other, mine
             high, low = order[i], order[j]
-            delta = abs(exchanged(kind, table, discount, i, j) * inverse[query])
+            delta = 1.0
+            if kind == BY_GAIN:
+                now = gain[i] * discount[i] + gain[j] * discount[j]
+                delta = abs((now - (gain[j] * discount[i] + gain[i] * discount[j])) * inverse[query])
+            elif kind == BY_PRECISION:
+                delta = exchanged(found, summed, i, j)
             margin = np.float32(scores[high]) - np.float32(scores[low])
             if near:
                 delta /= np.float64(abs(margin)) + 0.01

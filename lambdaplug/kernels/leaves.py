@@ -10,8 +10,6 @@ import numpy as np
 from .jit import inlinable, line
 from .layout import *
 from .round import WHOSE, leaf, level_of
-from .sampled import PLACKETT_LUCE_ROWS, STOCHASTIC_RANK_ROWS
-from .smooth import POSITION_ROWS, change
 from .staging import WANTED
 
 NOISE = function(NOTHING, GIVEN, DRAW, *SPAN, NUMBERS)
@@ -141,96 +139,6 @@ def places(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int
     return FINE if query < 0 else BAD_CHANGE, query
 
 
-CHUNK = function(NOTHING, GIVEN, FLOAT, GIVEN, *SPAN, PLACES, TABLE, INTEGERS)
-POSITION = function(NOTHING, GIVEN, *SPAN, TABLE, INTEGERS)
-SMOOTH = function(NOTHING, GIVEN, GIVEN, group(FLOAT, FLOAT), GIVEN, LISTS, TABLE, NUMBERS)
-BACKWARD = function(NOTHING, FLOAT, GIVEN, LISTS, TABLE, INTEGERS, INTO)
-
-
-@leaf(
-    {"chunk": CHUNK, "position": POSITION, "smooth": SMOOTH, "backward": BACKWARD},
-    gain=GIVEN,
-    norm=GIVEN,
-    discount=GIVEN,
-    alpha=FLOAT,
-    cut=group(FLOAT, FLOAT),  # the last place that counts, and beta
-    values=NUMBERS,  # one per query: these are wanted, not the gradient
-    coefficient=FLOAT,
-    level=INTEGER,
-)
-def positions(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """A measure in smooth positions."""
-    offsets, order, norm, call, alpha = round.offsets, round.order, leaf.norm, leaf.call, leaf.alpha
-    n, lists = offsets[last] - offsets[first], (offsets, first, last, order)
-    rows, ends, value = np.empty((POSITION_ROWS, n)), np.empty(n, np.int64), np.empty(last - first)
-    call.chunk(round.scores, alpha, norm, offsets, first, last, order, rows, ends)
-    call.position(norm, offsets, first, last, rows, ends)
-    call.smooth(leaf.gain, leaf.discount, leaf.cut, norm, lists, rows, value)
-    if leaf.values.size > 0:
-        for query in range(first, last):
-            leaf.values[query] = value[query - first] * norm[query]
-    else:
-        call.backward(alpha, norm, lists, rows, ends, (leaf.coefficient, *level_of(room, leaf.level, n)))
-    return FINE, 0
-
-
-SUM = group(GIVEN, GIVEN, GIVEN, INTEGER)  # gain, norm, discount, k
-DRAWN_LOSS = function(NOTHING, GIVEN, SUM, FLOAT, LISTS, TABLE, INTO)
-
-
-@leaf(
-    {"noise": NOISE, "rank": RANK, "loss": DRAWN_LOSS},
-    prepared=SUM,
-    draw=DRAWN,
-    samples=INTEGER,
-    coefficient=FLOAT,
-    level=INTEGER,
-)
-def plackett_luce(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """PL-Rank, whose hessian is the size of the second derivative."""
-    n = round.offsets[last] - round.offsets[first]
-    gradient, hessian = level_of(room, leaf.level, n)
-    second, scratch = np.zeros(n), np.empty((PLACKETT_LUCE_ROWS, room.keys.shape[1] + 1))
-    for sample in range(leaf.samples):
-        row = draw_order(leaf.call, leaf.draw, sample, EMPTY, round, room, first, last)
-        if row >= 0:
-            return BAD_SCORE, row
-        lists, into = (round.offsets, first, last, room.noisy_order), (leaf.coefficient, gradient, second)
-        leaf.call.loss(round.scores, leaf.prepared, 1.0 / leaf.samples, lists, scratch, into)
-    for row in range(n):
-        hessian[row] += abs(second[row])
-    return FINE, 0
-
-
-HELD_OUT = function(NOTHING, GIVEN, NUMBERS, group(FLOAT, INTEGER), SUM, LISTS, TABLE32, INTO)
-
-
-@leaf(
-    {"noise": NOISE, "rank": RANK, "loss": HELD_OUT},
-    prepared=SUM,
-    draw=DRAWN,
-    samples=INTEGER,
-    how=group(FLOAT, INTEGER),  # sigma, and a kind of measure
-    centres=group(GIVEN, GIVEN),  # what is subtracted from the scores, and the rest; or empty
-    coefficient=FLOAT,
-    level=INTEGER,
-)
-def stochastic_rank(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """StochasticRank."""
-    sums = level_of(room, leaf.level, round.offsets[last] - round.offsets[first])
-    scratch = np.empty((STOCHASTIC_RANK_ROWS, room.keys.shape[1] + PADDING), np.float32)
-    lower, centres = leaf.centres
-    if lower.size == 0:
-        centres = round.scores
-    for sample in range(leaf.samples):
-        row = draw_order(leaf.call, leaf.draw, sample, lower, round, room, first, last)
-        if row >= 0:
-            return BAD_SCORE, row
-        lists, into = (round.offsets, first, last, room.noisy_order), (leaf.coefficient / leaf.samples, *sums)
-        leaf.call.loss(centres, room.noisy, leaf.how, leaf.prepared, lists, scratch, into)
-    return FINE, 0
-
-
 PAIRS_GIVEN = group(GIVEN_INTEGERS, GIVEN_INTEGERS, GIVEN_INTEGERS)
 GIVEN_DELTA = function(
     NOTHING, PAIRS_GIVEN, GIVEN, group(GIVEN, GIVEN), LISTS, group(TABLE, STILL, INTEGER_TABLE), PLACES, NUMBERS
@@ -266,70 +174,7 @@ def given_pairs(leaf: Any, round: Any, room: Any, first: int, last: int) -> tupl
     return FINE, 0
 
 
-MOVE = function(NOTHING, GIVEN, FLOAT, PREPARED, LISTS, TABLE, NUMBERS)
-
-
-@leaf({"move": MOVE}, prepared=PREPARED, c=FLOAT, coefficient=FLOAT, level=INTEGER)
-def moved(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """Finite differences: each document moved up and down."""
-    offsets = round.offsets
-    gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
-    slope, lists = np.empty(len(gradient)), (offsets, first, last, round.order)
-    leaf.call.move(round.scores, leaf.c, leaf.prepared, lists, room.keys, slope)
-    for query in range(first, last):
-        for row in range(offsets[query] - offsets[first], offsets[query + 1] - offsets[first]):
-            if not np.isfinite(slope[row]):
-                return BAD_CHANGE, query
-            gradient[row] -= leaf.coefficient * slope[row]
-            hessian[row] += leaf.coefficient
-    return FINE, 0
-
-
-SIGNS, VALUE = NOISE, function(NOTHING, GIVEN, GIVEN_TABLE, INTEGER, LISTS, NUMBERS, NUMBERS)
-
-
-@leaf(
-    {"signs": SIGNS, "rank": RANK, "value": VALUE},
-    prepared=PREPARED,
-    draw=group(HASHES, INTEGER, INTEGER),  # hashes of the labels, seed, how many
-    c=FLOAT,
-    coefficient=FLOAT,
-    level=INTEGER,
-)
-def shaken(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """Simultaneous perturbation: all scores of a query moved at once, and back."""
-    offsets, moved, order, call = round.offsets, room.noisy, room.noisy_order, leaf.call
-    gain, _, norm, discount, k = leaf.prepared
-    hashes, seed, draws = leaf.draw
-    start, lists = offsets[first], (offsets, first, last, order)
-    gradient, hessian = level_of(room, leaf.level, offsets[last] - start)
-    signs, slope = np.empty(len(gradient)), np.zeros(len(gradient))
-    values, ranked = np.empty((2, last)), line(room.keys, 2, 0, room.keys.shape[1])
-    for row in range(start, offsets[last]):
-        order[row] = round.order[row]
-    room.notes[WHOSE] = -1
-    for draw in range(draws):
-        call.signs(round.scores, (hashes, seed, draw, 0.0), offsets, first, last, signs)
-        for way in range(2):
-            for row in range(start, offsets[last]):
-                step = leaf.c * signs[row - start]
-                moved[row] = round.scores[row] + step if way == 0 else round.scores[row] - step
-            row = call.rank(moved, offsets, first, last, order, room.keys, room.documents)
-            if row >= 0:
-                return BAD_RESULT, -1 - row
-            call.value(gain, discount, k, lists, ranked, line(values, way, 0, last))
-        for query in range(first, last):
-            if norm[query] == 0.0:
-                continue
-            higher, lower = values[0, query] * norm[query], values[1, query] * norm[query]
-            if not (np.isfinite(higher) and np.isfinite(lower)):
-                return BAD_CHANGE, query
-            for row in range(offsets[query] - start, offsets[query + 1] - start):
-                slope[row] += change(higher, lower) * signs[row]  # 1/sign = sign
-    for row in range(len(slope)):
-        gradient[row] -= leaf.coefficient * (slope[row] / (2.0 * leaf.c * draws))
-        hessian[row] += leaf.coefficient
-    return FINE, 0
+VALUE = function(NOTHING, GIVEN, GIVEN_TABLE, INTEGER, LISTS, NUMBERS, NUMBERS)
 
 
 @leaf({"value": VALUE}, gain=GIVEN, discount=GIVEN_TABLE, k=INTEGER, out=NUMBERS)

@@ -7,12 +7,49 @@ from typing import Any
 import numpy as np
 
 from .jit import REDUCE, compile_kernel, float32_from_bits, inlinable, line, load, located, reducible
-from .layout import PADDING
+from .layout import *
+from .leaves import DRAWN, NOISE, draw_order
 from .listwise import one_more
 from .noise import LOG2_E, NARROW, precise_exponential
+from .round import leaf, level_of
 
-POWER, TOTAL, SHARE, REST = range(4)  # scratch; the last three by rank
-PLACKETT_LUCE_ROWS = 4
+# Of one query: its scores, or what noise was added to; noisy scores, their order, gains; discounts and k.
+LIST = group(GIVEN, NUMBERS, PLACES, GIVEN), group(GIVEN, INTEGER)
+
+
+@leaf(
+    # The loss also gets ``how``, how often it is to be added, and a gradient and second derivative to add it to.
+    {"noise": NOISE, "rank": RANK, "loss": function(NOTHING, *LIST, group(FLOAT, INTEGER), FLOAT, SUMS)},
+    prepared=group(GIVEN, GIVEN, GIVEN, INTEGER),  # gain, norm, discount, k
+    draw=DRAWN,
+    samples=INTEGER,
+    how=group(FLOAT, INTEGER),  # sigma, and a kind of measure
+    centres=group(GIVEN, GIVEN),  # what is taken from the scores, or empty; and what is left of them
+    coefficient=FLOAT,
+    level=INTEGER,
+)
+def over_rankings(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+    """A loss of rankings drawn near the present one. Its hessian is the size of the sum of second derivatives."""
+    offsets, (gain, norm, discount, k), (lower, centres) = round.offsets, leaf.prepared, leaf.centres
+    gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
+    second, unit = np.zeros(len(hessian)), leaf.coefficient / leaf.samples
+    for sample in range(leaf.samples):
+        row = draw_order(leaf.call, leaf.draw, sample, lower, round, room, first, last)
+        if row >= 0:
+            return BAD_SCORE, row
+        for query in range(first, last):
+            start, n, low = located(offsets, first, query)
+            if norm[query] != 0.0 and n > 1:
+                noisy, order = line(room.noisy, 0, start, n), line(room.noisy_order, 0, start, n)
+                own = line(centres, 0, start, n), noisy, order, line(gain, 0, start, n)
+                sums = line(gradient, 0, low, n), line(second, 0, low, n)
+                leaf.call.loss(own, (discount, k), leaf.how, unit * norm[query], sums)
+    for row in range(len(hessian)):
+        hessian[row] += abs(second[row])
+    return FINE, 0
+
+
+# --- Plackett-Luce
 
 
 @inlinable
@@ -55,79 +92,70 @@ def wide_shares(own: Any, order: Any, worth: Any, discount: Any, m: int, total: 
 
 @functools.cache
 def plackett_luce_kernel() -> Callable[..., None]:
-    """``kernel(scores, (gain, norm, discount, k), sampled, (offsets, first, last, order), room, into)``.
+    """What a ranking of a query says of the mean of sum gain * discount over the Plackett-Luce model's rankings.
 
-    What a ranking of each query, times ``sampled``, says of the mean of sum gain * discount over the Plackett-Luce model's
-    rankings; ``into`` is (coefficient, gradient, hessian), to which minus the first and second
-    derivatives are added. For document i at rank r, with m = min(r, k), inside = [r <= k], D_q the sum of exp(score) from
-    rank q on, p_q = exp(s_i)/D_q and R_q the sum of gain * discount from rank q to k:
+    Minus the first and second derivatives are added. For document i at rank r, with m = min(r, k), inside = [r <= k],
+    D_q the sum of exp(score) from rank q on, p_q = exp(s_i)/D_q and R_q the sum of gain * discount from rank q to k:
 
         first = A + B,  A = inside R_(r+1),  B = sum over q <= m of p_q (discount_q gain_i - R_q)
         second = A (1 - S) + B (inside + 1 - S) - C,  S = sum over q <= m of p_q,
         C = sum over q <= m of p_q^2 (discount_q gain_i - R_q)
 
-    Sums over q are kept times D_r or its square, by which no term exceeds its R: D_(r+1)/D_r is 1 - p_r. ``room`` is
-    scratch of PLACKETT_LUCE_ROWS, one longer than the longest query.
+    Sums over q are kept times D_r or its square, by which no term exceeds its R: D_(r+1)/D_r is 1 - p_r.
     """
 
-    def kernel(scores: Any, prepared: Any, sampled: float, lists: Any, room: Any, into: Any) -> None:
-        gain, norm, discount, k = prepared
-        offsets, first, last, ranked = lists
-        coefficient, gradient, hessian = into
-        for query in range(first, last):
-            start, n, low = located(offsets, first, query)
-            m = k if k < n else n
-            if norm[query] == 0.0 or n < 2 or m < 1:
-                continue
-            own, worth = line(scores, 0, start, n), line(gain, 0, start, n)
-            to_gradient, to_hessian = line(gradient, 0, low, n), line(hessian, 0, low, n)
-            power, total = line(room, POWER, 0, n), line(room, TOTAL, 0, n)
-            share, rest = line(room, SHARE, 0, n), line(room, REST, 0, n + 1)
-            any_score = load(own, 0)
-            far = 0
-            for r in range(n):
-                far += not abs(load(own, r) - any_score) <= NARROW
-            for r in range(n if far == 0 else 0):
-                power[r] = precise_exponential(load(own, r) - any_score)
-            unit, order = coefficient * norm[query] * sampled, line(ranked, 0, start, n)
-            rest[m] = 0.0
-            if far == 0:
-                shares(power, order, worth, discount, m, total, share, rest)
-            else:
-                wide_shares(own, order, worth, discount, m, total, share, rest)
-            up = down = steps = 0.0  # the sums of the discount, R and 1 over D
-            up_squared = down_squared = 0.0  # and over D^2
-            fall = 1.0  # D of this rank over D of the last one
-            for r in range(m):
-                document = np.uint64(load(order, r))
-                p, theta = share[r], load(discount, r)
-                square = fall * fall
-                up = up * fall + theta
-                down = down * fall + rest[r]
-                steps = steps * fall + 1.0
-                up_squared = up_squared * square + theta
-                down_squared = down_squared * square + rest[r]
-                fall = 1.0 - p
-                a, g = rest[r + 1], load(worth, document)
-                b, others = p * (g * up - down), 1.0 - p * steps
-                to_gradient[document] -= unit * (a + b)
-                c = p * p * (g * up_squared - down_squared)
-                to_hessian[document] -= unit * (a * others + b * (1.0 + others) - c)
-            for r in range(m, n):
-                document = np.uint64(load(order, r))
-                p, g = share[r], load(worth, document)
-                b = p * (g * up - down)
-                to_gradient[document] -= unit * b
-                c = p * p * (g * up_squared - down_squared)
-                to_hessian[document] -= unit * (b * (1.0 - p * steps) - c)
+    def kernel(own: Any, discounts: Any, _how: Any, unit: float, sums: Any) -> None:
+        (scores, _, order, worth), (discount, k), (to_gradient, to_hessian) = own, discounts, sums
+        n = len(order)
+        m, room = min(k, n), np.empty((4, n + 1))
+        power, total = line(room, 0, 0, n), line(room, 1, 0, n)
+        share, rest = line(room, 2, 0, n), line(room, 3, 0, n + 1)  # by rank, as total
+        any_score = load(scores, 0)
+        far = 0
+        for r in range(n):
+            far += not abs(load(scores, r) - any_score) <= NARROW
+        for r in range(n if far == 0 else 0):
+            power[r] = precise_exponential(load(scores, r) - any_score)
+        rest[m] = 0.0
+        if far == 0:
+            shares(power, order, worth, discount, m, total, share, rest)
+        else:
+            wide_shares(scores, order, worth, discount, m, total, share, rest)
+        up = down = steps = 0.0  # the sums of the discount, R and 1 over D
+        up_squared = down_squared = 0.0  # and over D^2
+        fall = 1.0  # D of this rank over D of the last one
+        for r in range(m):
+            document = np.uint64(load(order, r))
+            p, theta = share[r], load(discount, r)
+            square = fall * fall
+            up = up * fall + theta
+            down = down * fall + rest[r]
+            steps = steps * fall + 1.0
+            up_squared = up_squared * square + theta
+            down_squared = down_squared * square + rest[r]
+            fall = 1.0 - p
+            a, g = rest[r + 1], load(worth, document)
+            b, others = p * (g * up - down), 1.0 - p * steps
+            to_gradient[document] -= unit * (a + b)
+            c = p * p * (g * up_squared - down_squared)
+            to_hessian[document] -= unit * (a * others + b * (1.0 + others) - c)
+        for r in range(m, n):
+            document = np.uint64(load(order, r))
+            p, g = share[r], load(worth, document)
+            b = p * (g * up - down)
+            to_gradient[document] -= unit * b
+            c = p * p * (g * up_squared - down_squared)
+            to_hessian[document] -= unit * (b * (1.0 - p * steps) - c)
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
 
 
+# --- StochasticRank
+
+
 # Scratch by rank: rank, noisy score, gain; discount_q - discount_(q+1) times c_q for documents that stay above i, and for
 # those that move up when i is taken out, the same with i still in c, without the first document of gain 1, and without c.
-RANK, PLACE, WORTH, STAYING, RISING, RISING_REST, RISING_DROP = range(7)
-STOCHASTIC_RANK_ROWS = 7
+STANDS, NOISY, WORTH, STAYING, RISING, RISING_REST, RISING_DROP = range(7)
 PEAK = 0.3989422804014327  # of the normal density
 LINEAR, AVERAGE, CASCADE = range(3)
 
@@ -161,8 +189,8 @@ def slopes(room: Any, rising: int, count: int, at: tuple[int, float, float], c: 
     for begin in range(0, count, BLOCK):
         size = min(BLOCK, count - begin)
         rank, place, worth = (
-            line(room, RANK, begin, size),
-            line(room, PLACE, begin, size),
+            line(room, STANDS, begin, size),
+            line(room, NOISY, begin, size),
             line(room, WORTH, begin, size),
         )
         staying, risen = line(room, STAYING, begin, size), line(room, rising, begin, size)
@@ -180,7 +208,7 @@ def slopes(room: Any, rising: int, count: int, at: tuple[int, float, float], c: 
 
 @functools.cache
 def stochastic_rank_kernel() -> Callable[..., None]:
-    """``kernel(centres, noisy, (sigma, kind), (gain, norm, discount, k), (offsets, first, last, order), room, into)``.
+    """StochasticRank of a query, of which the first k + 1 noisy ranks must be known.
 
     Each document i is taken out of the order of the noisy scores. With Z_q and h_q the noisy score and the gain of the
     others at place q, phi the density of i's noisy score given the others', and c_q what depends on the others above q,
@@ -188,71 +216,63 @@ def stochastic_rank_kernel() -> Callable[..., None]:
         slope = sum over q <= k of phi(Z_q) (M with i at q - M with i at q + 1)
               = sum over q <= k of phi(Z_q) (gain_i - h_q) c_q (discount_q - discount_(q+1)),
 
-    because only i and one other change places: every measure here has that form. ``kind``: LINEAR, c = 1; AVERAGE
+    because only i and one other change places: every measure here has that form. The kind: LINEAR, c = 1; AVERAGE
     precision, c = 1 + relevant others above; CASCADE, c = the product of 1 - gain over the others above. Adds minus the
-    slope to the gradient, and phi's peak times the sum of the terms' sizes to the hessian. ``centres`` are the means of
-    the noisy scores; ``order`` must know the first k + 1 ranks; ``room`` is scratch of STOCHASTIC_RANK_ROWS, PADDING
-    longer than the longest query, in float32.
+    slope to the gradient, and phi's peak times the sum of the terms' sizes to the hessian.
     """
 
-    def kernel(centres: Any, noisy: Any, how: Any, prepared: Any, lists: Any, room: Any, into: Any) -> None:
-        sigma, kind = how
-        gain, norm, discount, k = prepared
-        offsets, first, last, order = lists
-        coefficient, gradient, hessian = into
-        for query in range(first, last):
-            start, n, low = located(offsets, first, query)
-            m = k if k < n - 1 else n - 1  # places of the others that matter
-            if norm[query] == 0.0 or m < 1:
-                continue
-            ranked = line(order, 0, start, n)
-            per_width = np.sqrt((n - 1) / n) / sigma
-            origin = noisy[start + ranked[0]]
-            total = 0.0
-            for row in range(start, start + n):
-                total += noisy[row] - centres[row]
-            above = above_rest = 1.0  # the rest: without the first document of gain 1, which ends every cascade
-            fallen, first_sure = 0.0, -1
-            for r in range(m + 1):
-                row = start + ranked[r]
-                g = gain[row]
-                drop = discount[r] - discount[r + 1] if r < m else 0.0
-                room[RANK, r] = r
-                room[PLACE, r] = (noisy[row] - origin) * per_width
-                room[WORTH, r] = g
-                room[STAYING, r] = drop * above
-                room[RISING, r] = fallen * above
-                room[RISING_REST, r] = fallen * above_rest
-                room[RISING_DROP, r] = fallen
-                fallen = drop
-                if kind == AVERAGE:
-                    above += g
-                elif kind == CASCADE:
-                    if g == 1.0 and first_sure < 0:
-                        first_sure = r
-                    else:
-                        above_rest *= 1.0 - g
-                    above *= 1.0 - g
-            count = (m + PADDING) & ~(PADDING - 1)  # one by one, the remainder of a loop would take as long as the rest
-            for r in range(m + 1, count):
-                room[RANK, r] = r
-                room[PLACE, r] = room[WORTH, r] = room[STAYING, r] = 0.0
-                room[RISING, r] = room[RISING_REST, r] = room[RISING_DROP, r] = 0.0
-            height = PEAK * per_width
-            unit = coefficient * norm[query] * height
-            for r in range(n):
-                row = start + ranked[r]
-                others = (total - (noisy[row] - centres[row])) / (n - 1)  # the mean of their noise
-                mean, g = (centres[row] + others - origin) * per_width, gain[row]
-                scale, less, which = 1.0, 0.0, RISING
-                if kind == AVERAGE:
-                    less = g
-                elif kind == CASCADE and g < 1.0:
-                    scale = 1.0 / (1.0 - g)
-                elif kind == CASCADE and r == first_sure:
-                    which = RISING_REST
-                slope, bend = slopes(room, which, count, (r, mean, g), (scale, less))
-                gradient[low + row - start] -= unit * slope
-                hessian[low + row - start] += unit * height * bend
+    def kernel(own: Any, discounts: Any, how: Any, unit: float, sums: Any) -> None:
+        (centres, noisy, ranked, gain), (discount, k), (sigma, kind), (gradient, hessian) = own, discounts, how, sums
+        n = len(ranked)
+        m = min(k, n - 1)  # places of the others that matter
+        room = np.empty((7, n + PADDING), np.float32)
+        per_width = np.sqrt((n - 1) / n) / sigma
+        origin = noisy[ranked[0]]
+        total = 0.0
+        for row in range(n):
+            total += noisy[row] - centres[row]
+        above = above_rest = 1.0  # the rest: without the first document of gain 1, which ends every cascade
+        fallen, first_sure = 0.0, -1
+        for r in range(m + 1):
+            document = ranked[r]
+            g = gain[document]
+            drop = discount[r] - discount[r + 1] if r < m else 0.0
+            room[STANDS, r] = r
+            room[NOISY, r] = (noisy[document] - origin) * per_width
+            room[WORTH, r] = g
+            room[STAYING, r] = drop * above
+            room[RISING, r] = fallen * above
+            room[RISING_REST, r] = fallen * above_rest
+            room[RISING_DROP, r] = fallen
+            fallen = drop
+            if kind == AVERAGE:
+                above += g
+            elif kind == CASCADE:
+                if g == 1.0 and first_sure < 0:
+                    first_sure = r
+                else:
+                    above_rest *= 1.0 - g
+                above *= 1.0 - g
+        count = (m + PADDING) & ~(PADDING - 1)  # one by one, the remainder of a loop would take as long as the rest
+        for r in range(m + 1, count):
+            for row in range(7):
+                room[row, r] = 0.0
+            room[STANDS, r] = r
+        height = PEAK * per_width
+        unit *= height
+        for r in range(n):
+            document = ranked[r]
+            others = (total - (noisy[document] - centres[document])) / (n - 1)  # the mean of their noise
+            mean, g = (centres[document] + others - origin) * per_width, gain[document]
+            scale, less, which = 1.0, 0.0, RISING
+            if kind == AVERAGE:
+                less = g
+            elif kind == CASCADE and g < 1.0:
+                scale = 1.0 / (1.0 - g)
+            elif kind == CASCADE and r == first_sure:
+                which = RISING_REST
+            slope, bend = slopes(room, which, count, (r, mean, g), (scale, less))
+            gradient[document] -= unit * slope
+            hessian[document] += unit * height * bend
 
     return compile_kernel(kernel, fastmath=REDUCE)

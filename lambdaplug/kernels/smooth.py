@@ -17,43 +17,70 @@ from typing import Any
 import numpy as np
 
 from .jit import REDUCE, compile_kernel, inlinable, line, load, located, per_function, reducible
+from .layout import *
+from .leaves import NOISE, VALUE
+from .round import WHOSE, leaf, level_of
 
 CHUNK = 64.0
-POSITION_ROWS = 7  # exponential, bridge to the next chunk | position | gain, slope | gradient, hessian
-ONE = np.uint64(1)
+CHUNKS = group(NUMBERS, NUMBERS, INTEGERS)
 
 
-@functools.cache
-def chunk_kernel() -> Callable[..., None]:
-    """``kernel(scores, alpha, norm, offsets, first, last, order, rows, ends)``.
+@leaf(
+    {
+        "position": function(NOTHING, CHUNKS, NUMBERS),
+        "smooth": function(FLOAT, NUMBERS, NUMBERS, GIVEN, group(FLOAT, FLOAT), NUMBERS),
+        "backward": function(NOTHING, FLOAT, FLOAT, CHUNKS, NUMBERS, PLACES, TABLE, SUMS),
+    },
+    gain=GIVEN,
+    norm=GIVEN,
+    discount=GIVEN,
+    alpha=FLOAT,
+    cut=group(FLOAT, FLOAT),  # the last place that counts, and beta
+    values=NUMBERS,  # one per query: these are wanted, not the gradient
+    coefficient=FLOAT,
+    level=INTEGER,
+)
+def positions(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+    """A measure in smooth positions."""
+    offsets, norm, longest = round.offsets, leaf.norm, room.keys.shape[1]
+    gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
+    rows, forces, ends = np.empty((5, longest)), np.empty((2, longest)), np.empty(longest, np.int64)
+    for query in range(first, last):
+        start, n, low = located(offsets, first, query)
+        if norm[query] == 0.0 or n == 0:
+            continue
+        order, gain, position = line(round.order, 0, start, n), line(rows, 2, 0, n), line(rows, 3, 0, n)
+        chunks, slope = (line(rows, 0, 0, n), line(rows, 1, 0, n), line(ends, 0, 0, n)), line(rows, 4, 0, n)
+        cut_up(line(round.scores, 0, start, n), leaf.alpha, order, chunks)
+        leaf.call.position(chunks, position)
+        for r in range(n):
+            gain[r] = leaf.gain[start + order[r]]
+        value = leaf.call.smooth(gain, position, leaf.discount, leaf.cut, slope)
+        if leaf.values.size > 0:
+            leaf.values[query] = value * norm[query]
+        else:
+            unit, sums = leaf.coefficient * norm[query], (line(gradient, 0, low, n), line(hessian, 0, low, n))
+            leaf.call.backward(leaf.alpha, unit, chunks, slope, order, forces, sums)
+    return FINE, 0
 
-    Writes, in rank order, each document's exponential, and at a chunk's first document the chunk's end and the factor
-    ``a`` towards the next one (0: too far, or none). It is a kernel of its own because the others may only ``load``
-    what no store in the same function has written.
+
+@inlinable
+def cut_up(scores: Any, alpha: float, order: Any, chunks: Any) -> None:
+    """By rank each document's exponential, and at a chunk's first document the factor ``a`` towards the next one (0: too far,
+    or none) and the chunk's end.
     """
-
-    def kernel(
-        scores: Any, alpha: float, norm: Any, offsets: Any, first: int, last: int, order: Any, rows: Any, ends: Any
-    ) -> None:
-        for query in range(first, last):
-            if norm[query] == 0.0:
-                continue
-            start, n, low = located(offsets, first, query)
-            head = 0
-            for r in range(n):
-                top = scores[start + order[start + head]]
-                fall = alpha * (top - scores[start + order[start + r]])
-                if not fall <= CHUNK:
-                    ends[low + head] = r
-                    rows[1, low + head] = np.exp(fall) if fall <= 2.0 * CHUNK else 0.0
-                    head = r
-                    fall = 0.0
-                rows[0, low + r] = np.exp(-fall)
-            if n > 0:
-                ends[low + head] = n
-                rows[1, low + head] = 0.0
-
-    return compile_kernel(kernel)
+    exponential, bridge, ends = chunks
+    n, head = len(order), 0
+    for r in range(n):
+        fall = alpha * (scores[order[head]] - scores[order[r]])
+        if not fall <= CHUNK:
+            ends[head] = r
+            bridge[head] = np.exp(fall) if fall <= 2.0 * CHUNK else 0.0
+            head = r
+            fall = 0.0
+        exponential[r] = np.exp(-fall)
+    ends[head] = n
+    bridge[head] = 0.0
 
 
 @inlinable
@@ -76,51 +103,33 @@ def displaced(total: float, e_i: float, exponential: Any, since: Any, until: Any
 
 @functools.cache
 def position_kernel() -> Callable[..., None]:
-    """``kernel(norm, offsets, first, last, rows, ends)``: the positions, from what ``chunk_kernel`` wrote."""
+    """The positions by rank, from what ``cut_up`` wrote: in a kernel of its own, for ``load`` reads what no store in the
+    same function has written.
+    """
 
-    def kernel(norm: Any, offsets: Any, first: int, last: int, rows: Any, ends: Any) -> None:
-        for query in range(first, last):
-            _, n, low = located(offsets, first, query)
-            if norm[query] == 0.0 or n == 0:
-                continue
-            exponential, bridge, position = rows[0, low : low + n], rows[1, low : low + n], rows[2, low : low + n]
-            for r in range(n):
-                position[r] = 1.0 + r
-            end_of, head = ends[low : low + n], np.uint64(0)
-            while head < n:
-                end, next_end, factor = reach(end_of, bridge, head)
-                for i in range(head, end):
-                    e_i = load(exponential, i)
-                    total = displaced(0.0, e_i, exponential, i + ONE, end, position)
-                    position[i] += displaced(total, e_i * factor, exponential, end, next_end, position)
-                head = end
+    def kernel(chunks: Any, position: Any) -> None:
+        exponential, bridge, ends = chunks
+        for r in range(len(position)):
+            position[r] = 1.0 + r
+        head = np.uint64(0)
+        while head < len(position):
+            end, next_end, factor = reach(ends, bridge, head)
+            for i in range(head, end):
+                e_i = load(exponential, i)
+                total = displaced(0.0, e_i, exponential, i + ONE, end, position)
+                position[i] += displaced(total, e_i * factor, exponential, end, next_end, position)
+            head = end
 
     return compile_kernel(kernel, fastmath=REDUCE)
 
 
 @per_function
-def smooth_kernel(smooth: Callable[..., float]) -> Callable[..., None]:
-    """``kernel(gain, discount, (cut, beta), norm, (offsets, first, last, order), rows, value)``.
-
-    The measure's value in positions, one per query from index 0 on, before its normaliser, and its derivative with
-    respect to every position.
-    """
+def smooth_kernel(smooth: Callable[..., float]) -> Callable[..., float]:
+    """The measure's value in positions, before its normaliser, and its derivative with respect to every position."""
     measured = inlinable(smooth)
 
-    def kernel(gain: Any, discount: Any, smoothed: Any, norm: Any, lists: Any, rows: Any, value: Any) -> None:
-        cut, beta = smoothed
-        offsets, first, last, order = lists
-        for query in range(first, last):
-            start, n, low = located(offsets, first, query)
-            value[query - first] = 0.0
-            if norm[query] == 0.0 or n == 0:
-                continue
-            high = low + n
-            for r in range(n):
-                rows[3, low + r] = gain[start + order[start + r]]
-            value[query - first] = measured(
-                rows[3, low:high], rows[2, low:high], discount, cut, beta, rows[4, low:high]
-            )
+    def kernel(gain: Any, position: Any, discount: Any, cut: Any, slope: Any) -> float:
+        return measured(gain, position, discount, cut[0], cut[1], slope)
 
     return compile_kernel(kernel)
 
@@ -145,49 +154,42 @@ def pushed(
 
 @functools.cache
 def backward_kernel() -> Callable[..., None]:
-    """``kernel(alpha, norm, (offsets, first, last, order), rows, ends, (coefficient, gradient, hessian))``.
+    """From the derivatives with respect to positions back to the scores.
 
     With w(x) the derivative with respect to position(x), the score of x has the derivative
-    -alpha sum_y q (1 - q) (w(x) - w(y)), so each pair is a force and its opposite. Adds minus that to ``gradient``, and
-    alpha^2/4 sum_y q (1 - q) |w(x) - w(y)| to ``hessian``.
+    -alpha sum_y q (1 - q) (w(x) - w(y)), so each pair is a force and its opposite. Adds minus that to the gradient, and
+    alpha^2/4 sum_y q (1 - q) |w(x) - w(y)| to the hessian, ``unit`` times. ``forces`` is scratch.
     """
 
-    def kernel(alpha: float, norm: Any, lists: Any, rows: Any, ends: Any, into: Any) -> None:
-        offsets, first, last, order = lists
-        coefficient, gradient, hessian = into
-        for query in range(first, last):
-            start, n, low = located(offsets, first, query)
-            if norm[query] == 0.0 or n < 2:
-                continue
-            exponential, bridge, slope = rows[0, low : low + n], rows[1, low : low + n], rows[4, low : low + n]
-            force_on, bend_on = rows[5, low : low + n], rows[6, low : low + n]
-            for r in range(n):
-                force_on[r] = bend_on[r] = 0.0
-            end_of, head = ends[low : low + n], np.uint64(0)
-            while head < n:
-                end, next_end, factor = reach(end_of, bridge, head)
-                for i in range(head, end):
-                    e_i, w_i = load(exponential, i), load(slope, i)
-                    sums = pushed((0.0, 0.0), e_i, w_i, exponential, slope, (i + ONE, end), (force_on, bend_on))
-                    near = end, next_end
-                    force, bend = pushed(sums, e_i * factor, w_i, exponential, slope, near, (force_on, bend_on))
-                    force_on[i] += force
-                    bend_on[i] += bend
-                head = end
-            unit = coefficient * norm[query] * alpha
-            for r in range(n):
-                document = low + order[start + r]
-                gradient[document] += unit * force_on[r]
-                hessian[document] += 0.25 * unit * alpha * bend_on[r]
+    def kernel(alpha: float, unit: float, chunks: Any, slope: Any, order: Any, forces: Any, sums: Any) -> None:
+        (exponential, bridge, ends), n, (gradient, hessian) = chunks, len(order), sums
+        force_on, bend_on = line(forces, 0, 0, n), line(forces, 1, 0, n)
+        for r in range(n):
+            force_on[r] = bend_on[r] = 0.0
+        head = np.uint64(0)
+        while head < n:
+            end, next_end, factor = reach(ends, bridge, head)
+            for i in range(head, end):
+                e_i, w_i = load(exponential, i), load(slope, i)
+                own = pushed((0.0, 0.0), e_i, w_i, exponential, slope, (i + ONE, end), (force_on, bend_on))
+                near = end, next_end
+                force, bend = pushed(own, e_i * factor, w_i, exponential, slope, near, (force_on, bend_on))
+                force_on[i] += force
+                bend_on[i] += bend
+            head = end
+        unit *= alpha
+        for r in range(n):
+            gradient[order[r]] += unit * force_on[r]
+            hessian[order[r]] += 0.25 * unit * alpha * bend_on[r]
 
     return compile_kernel(kernel, fastmath=REDUCE)
 
 
 # --- perturbing
-# The value of a ranking with one document moved.
+# The value of a ranking whose scores were moved.
 
 
-NOISE = 1e-13  # of two values: a difference that rounding alone can make
+NOISE_OF_ROUNDING = 1e-13  # of two values: a difference that rounding alone can make
 
 
 @inlinable
@@ -195,72 +197,115 @@ def change(after: float, before: float) -> float:
     """after - before, 0 where that is no more than rounding: normalised, even that would become a force."""
     difference = after - before
     size = abs(difference)
-    return 0.0 if size <= NOISE * abs(before) and size < np.inf else difference
+    return 0.0 if size <= NOISE_OF_ROUNDING * abs(before) and size < np.inf else difference
+
+
+@leaf(
+    {"move": function(NOTHING, GIVEN, PLACES, FLOAT, group(GIVEN, GIVEN_TABLE, INTEGER), TABLE)},
+    prepared=PREPARED,
+    c=FLOAT,
+    coefficient=FLOAT,
+    level=INTEGER,
+)
+def moved(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+    """Finite differences: each document moved up and down."""
+    offsets, (gain, _, norm, table, k) = round.offsets, leaf.prepared
+    gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
+    for query in range(first, last):
+        start, n, low = located(offsets, first, query)
+        if norm[query] != 0.0:
+            scores, order = line(round.scores, 0, start, n), line(round.order, 0, start, n)
+            leaf.call.move(scores, order, leaf.c, (line(gain, 0, start, n), table, k), room.keys)
+        for row in range(n):
+            slope = norm[query] * room.keys[2, row] / (2.0 * leaf.c) if norm[query] != 0.0 else 0.0
+            if not np.isfinite(slope):
+                return BAD_CHANGE, query
+            gradient[low + row] -= leaf.coefficient * slope
+            hessian[low + row] += leaf.coefficient
+    return FINE, 0
 
 
 @per_function
 def move_kernel(value: Callable[..., float], flat: bool) -> Callable[..., None]:
-    """``kernel(scores, c, prepared, (offsets, first, last, order), ranked, slope)``; ``flat``: discounts are a table's only row.
+    """For each document, value with its score raised by c - value with it lowered by c, all others in place.
 
-    For each document, (value with its score raised by c - value with it lowered by c) / 2c, all others in place. A
-    document that moves only shifts those it passes, so nothing is sorted: n values of O(n) per query. ``ranked`` is
-    scratch, 2 x the longest query; the first query's ``slope`` begins at index 0.
+    ``flat``: discounts are a table's only row. A document that moves only shifts those it passes, so nothing is sorted: n
+    values of O(n) per query. Of ``room`` the first two rows are scratch, the third gets the changes.
     """
     measured = inlinable(value)
 
-    def kernel(scores: Any, c: float, prepared: Any, lists: Any, ranked: Any, slope: Any) -> None:
-        gain, _, norm, table, k = prepared
+    def kernel(scores: Any, order: Any, c: float, prepared: Any, room: Any) -> None:
+        gain, table, k = prepared
         if flat:
             discount = line(table, 0, 0, table.shape[1])
         else:
             discount = table
-        offsets, first, last, order = lists
-        for query in range(first, last):
-            start, n, low = located(offsets, first, query)
-            if norm[query] == 0.0 or n < 2:
-                for row in range(low, low + n):
-                    slope[row] = 0.0
-                continue
-            moved = ranked[1, :n]
-            for r in range(n):
-                ranked[0, r] = gain[start + order[start + r]]
-                moved[r] = ranked[0, r]
-            unmoved = measured(moved, discount, k)
-            for r in range(n):
-                moved[r] = ranked[0, r]  # a user's function may have written to it
-            for r in range(n):
-                document = order[start + r]
-                score = scores[start + document]
-                to = r
-                while to > 0:
-                    other = order[start + to - 1]
-                    there = scores[start + other]
-                    if not (there < score + c or (there == score + c and other > document)):
+        n = len(order)
+        ranked, moved = line(room, 0, 0, n), line(room, 1, 0, n)
+        for r in range(n):
+            ranked[r] = moved[r] = gain[order[r]]
+        unmoved = measured(moved, discount, k)
+        for r in range(n):
+            document, raised, lowered = order[r], unmoved, unmoved
+            for step in (-1, 1):  # up, and down
+                for p in range(n):
+                    moved[p] = ranked[p]  # a user's function may have written to it, too
+                mine, to = scores[document] - step * c, r
+                while 0 <= to + step < n:
+                    other = order[to + step]
+                    above = mine > scores[other] or (mine == scores[other] and document < other)
+                    if above == (step > 0):
                         break
-                    to -= 1
-                raised = unmoved
+                    moved[to] = ranked[to + step]
+                    to += step
+                moved[to] = ranked[r]
                 if to < r:
-                    for p in range(to + 1, r + 1):
-                        moved[p] = ranked[0, p - 1]
-                    moved[to] = ranked[0, r]
                     raised = measured(moved, discount, k)
-                    for p in range(n):
-                        moved[p] = ranked[0, p]
-                to = r
-                while to + 1 < n:
-                    other = order[start + to + 1]
-                    there = scores[start + other]
-                    if not (there > score - c or (there == score - c and other < document)):
-                        break
-                    to += 1
-                lowered = unmoved
-                if to > r:
-                    for p in range(r, to):
-                        moved[p] = ranked[0, p + 1]
-                    moved[to] = ranked[0, r]
+                elif to > r:
                     lowered = measured(moved, discount, k)
-                    for p in range(n):
-                        moved[p] = ranked[0, p]
-                slope[low + document] = norm[query] * change(raised, lowered) / (2.0 * c)
+            room[2, document] = change(raised, lowered)
 
     return compile_kernel(kernel)
+
+
+@leaf(
+    {"signs": NOISE, "rank": RANK, "value": VALUE},
+    prepared=PREPARED,
+    draw=group(HASHES, INTEGER, INTEGER),  # hashes of the labels, seed, how many
+    c=FLOAT,
+    coefficient=FLOAT,
+    level=INTEGER,
+)
+def shaken(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+    """Simultaneous perturbation: all scores of a query moved at once, and back."""
+    offsets, moved, order, call = round.offsets, room.noisy, room.noisy_order, leaf.call
+    gain, _, norm, discount, k = leaf.prepared
+    hashes, seed, draws = leaf.draw
+    start, lists = offsets[first], (offsets, first, last, order)
+    gradient, hessian = level_of(room, leaf.level, offsets[last] - start)
+    signs, slope = np.empty(len(gradient)), np.zeros(len(gradient))
+    values, ranked = np.empty((2, last)), line(room.keys, 2, 0, room.keys.shape[1])
+    for row in range(start, offsets[last]):
+        order[row] = round.order[row]
+    room.notes[WHOSE] = -1
+    for draw in range(draws):
+        call.signs(round.scores, (hashes, seed, draw, 0.0), offsets, first, last, signs)
+        for way in range(2):
+            for row in range(start, offsets[last]):
+                moved[row] = round.scores[row] + (leaf.c if way == 0 else -leaf.c) * signs[row - start]
+            row = call.rank(moved, offsets, first, last, order, room.keys, room.documents)
+            if row >= 0:
+                return BAD_RESULT, -1 - row
+            call.value(gain, discount, k, lists, ranked, line(values, way, 0, last))
+        for query in range(first, last):
+            if norm[query] == 0.0:
+                continue
+            higher, lower = values[0, query] * norm[query], values[1, query] * norm[query]
+            if not (np.isfinite(higher) and np.isfinite(lower)):
+                return BAD_CHANGE, query
+            for row in range(offsets[query] - start, offsets[query + 1] - start):
+                slope[row] += change(higher, lower) * signs[row]  # 1/sign = sign
+    for row in range(len(slope)):
+        gradient[row] -= leaf.coefficient * (slope[row] / (2.0 * leaf.c * draws))
+        hessian[row] += leaf.coefficient
+    return FINE, 0

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import LambdaplugError
-from ..kernels import Leaf, backward_kernel, chunk_kernel, get_num_threads, leaves, position_kernel, smooth_kernel
+from ..kernels import Leaf, backward_kernel, get_num_threads, position_kernel, positions, smooth_kernel
 from ..measures import Measure, as_measure, registered
 from ..queries import Array, Queries, vector
 from ..schedules import Moment, Number, check_of_iteration, constant, is_clipped, is_constant
@@ -174,10 +174,10 @@ class Approx(ValueObjective):
         discount = queries.memo(("discounts", self.kind, longest), lambda: self.kind.discounts(longest + 1))
         smooth = self.kind.smooth()
         assert smooth is not None
-        kernels = chunk_kernel(), position_kernel(), smooth_kernel(smooth), backward_kernel()
+        kernels = position_kernel(), smooth_kernel(smooth), backward_kernel()
         cut = math.inf if k is None else k + 0.5, constant(self.steepness)
         told = gain, norm, discount, constant(self.alpha), cut, values, round.coefficient, round.level
-        return Leaf(leaves.positions, kernels, told)
+        return Leaf(positions, kernels, told)
 
 
 def _steepness(number: object, name: str) -> Number:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from ..checking import integer, not_negative, positive
 from ..errors import LambdaplugError
-from ..kernels import Leaf, leaves, move_kernel, rank_kernel, sign_kernel, value_kernel
+from ..kernels import Leaf, move_kernel, moved, rank_kernel, shaken, sign_kernel, value_kernel
 from ..measures import Measure, as_measure
 from ..schedules import Moment
 from ..values import keep
@@ -125,7 +125,7 @@ class SPSA(_Numerical):
     def at(self, round: Round) -> list[Leaf]:
         draw = label_hash(self.labels, round.queries), self.seed, self.evaluations // 2
         kernels = sign_kernel(), rank_kernel(), value_kernel(self.kind.value, not self.kind.tabled)
-        return [self._leaf(leaves.shaken, kernels, round, draw)]
+        return [self._leaf(shaken, kernels, round, draw)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,4 +168,4 @@ class FDSA(_Numerical):
     cutoff = None
 
     def at(self, round: Round) -> list[Leaf]:
-        return [self._leaf(leaves.moved, (move_kernel(self.kind.value, not self.kind.tabled),), round)]
+        return [self._leaf(moved, (move_kernel(self.kind.value, not self.kind.tabled),), round)]

@@ -7,15 +7,16 @@ sample and the document, so that they are new in each round and the same whereve
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..checking import integer
 from ..errors import LambdaplugError
-from ..kernels import AVERAGE, CASCADE, LINEAR, Leaf, leaves, plackett_luce_kernel, stochastic_rank_kernel
+from ..kernels import AVERAGE, CASCADE, LINEAR, Leaf, over_rankings, plackett_luce_kernel, stochastic_rank_kernel
 from ..measures import ERR, MAP, MRR, Measure, as_measure, registered
 from ..measures.discounted import Discounted
+from ..queries import Array
 from ..schedules import Moment, Number, check_of_iteration, constant, is_constant
 from ..values import keep
 from .base import (
@@ -78,6 +79,17 @@ class Sampled(ValueObjective):
     @property
     def std(self) -> bool:
         return normalization(self.normalize, self.unit) == "std"
+
+    def over_rankings(
+        self, loss: Any, round: Round, noise: tuple[float, str], how: tuple[float, int], lower: Array
+    ) -> list[Leaf]:
+        """The loss of rankings by the scores less ``lower``, if it is not empty, plus so much noise of a kind."""
+        refuse_document_weights(self, round.queries)
+        gain, _, norm, discount, k = self.prepared(round.queries)
+        draw, *kernels = drawing(self, round, *noise)
+        centres = lower, round.scores - lower if len(lower) else round.scores
+        values = (gain, norm, discount, k), draw, self.samples, how, centres, round.coefficient, round.level
+        return [Leaf(over_rankings, (*kernels, loss), values)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,12 +155,7 @@ class PLRank(Sampled):
     ranked = False  # its rankings are drawn
 
     def at(self, round: Round) -> list[Leaf]:
-        refuse_document_weights(self, round.queries)
-        gain, _, norm, discount, k = self.prepared(round.queries)
-        draw, *kernels = drawing(self, round, 1.0, "gumbel")
-        values = (gain, norm, discount, k), draw, self.samples, round.coefficient, round.level
-        kernels = [*kernels, plackett_luce_kernel()]
-        return [Leaf(leaves.plackett_luce, kernels, values)]
+        return self.over_rankings(plackett_luce_kernel(), round, (1.0, "gumbel"), (0.0, LINEAR), EMPTY)
 
 
 @dataclass(frozen=True, repr=False)
@@ -244,16 +251,8 @@ class StochasticRank(Sampled):
         return planned(self, sigma=sigma, mu=mu)
 
     def at(self, round: Round) -> list[Leaf]:
-        queries = round.queries
-        refuse_document_weights(self, queries)
-        gain, _, norm, discount, k = self.prepared(queries)
-        sigma, mu = constant(self.sigma), constant(self.mu)
-        draw, *kernels = drawing(self, round, sigma, "normal")
-        centres = EMPTY, EMPTY
+        sigma, mu, lower = constant(self.sigma), constant(self.mu), EMPTY
         if mu > 0.0:
-            lower = sigma * mu * np.nan_to_num(queries.labels_of(self.labels))
-            centres = lower, round.scores - lower
+            lower = sigma * mu * np.nan_to_num(round.queries.labels_of(self.labels))
         how = sigma, CHAINS.get(type(self.kind), LINEAR)
-        values = (gain, norm, discount, k), draw, self.samples, how, centres, round.coefficient, round.level
-        kernels = [*kernels, stochastic_rank_kernel()]
-        return [Leaf(leaves.stochastic_rank, kernels, values)]
+        return self.over_rankings(stochastic_rank_kernel(), round, (sigma, "normal"), how, lower)
