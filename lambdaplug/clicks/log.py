@@ -43,51 +43,40 @@ class Log:
             raise LambdaplugError(
                 f"from_sessions: expected a DataFrame of pandas or polars, an Arrow table or a dict of columns, got {shown(frame)}."
             )
-        self.frame, self.names = frame, list(names)
-        self.lines: int | None = None
+        self.frame, self.names, self.pandas = frame, list(names), import_pandas()
+        self.lines = len(frame[self.names[0]]) if self.names else 0
 
     def make(self, columns: dict[str, Any]) -> Any:
         """A frame of this kind; of a dict, pandas'."""
-        kind = import_pandas().DataFrame if isinstance(self.frame, Mapping) else type(self.frame)
+        kind = self.pandas.DataFrame if isinstance(self.frame, Mapping) else type(self.frame)
         return getattr(kind, "from_pydict", kind)(columns)
 
-    def column(self, name: str, role: str) -> npt.NDArray[Any]:
+    def column(self, name: str, role: str) -> Any:
+        """A series of pandas."""
         if name not in self.names:
             listed = ", ".join(map(str, self.names))
             raise LambdaplugError(f"from_sessions: {role}={name!r}: there is no such column. There are: {listed}.")
-        column = self.frame[name]
-        values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-        if values.dtype.kind in "US" and not isinstance(column, np.ndarray):
-            values = np.array(column, dtype=object)  # NumPy would make text of a NaN or a number among texts
-        self.lines = len(values) if self.lines is None else self.lines
-        if values.ndim != 1 or len(values) != self.lines or not self.lines:
+        values = self.frame[name]
+        values = values.to_numpy() if hasattr(values, "to_numpy") else values
+        if len(values) != self.lines or not self.lines:
             raise LambdaplugError(
-                f"from_sessions: {role}={name!r}: expected one value per line of the log, and at least one line; got an array of "
-                f"shape {values.shape} beside {self.lines} lines."
+                f"from_sessions: {role}={name!r}: expected one value per line of the log, and at least one line; got {len(values)} "
+                f"beside {self.lines} lines."
             )
-        return values
+        return self.pandas.Series(values)
 
     def ids(self, name: str, role: str) -> tuple[Integers, npt.NDArray[Any]]:
         """The values as numbers 0, 1, ... in the order of their first appearance, and the values by these numbers."""
-        values, known = self.column(name, role), dict[Any, int]()
-        codes = np.fromiter((known.setdefault(one, len(known)) for one in values.tolist()), np.int64, len(values))
-        for value, number in known.items():
-            if _is_missing(value):
-                self._refuse(name, role, codes == number, "an id", "drop it, or give it an id of its own")
-        return codes, values[np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))]
+        codes, values = self.pandas.factorize(self.column(name, role))
+        self._refuse(name, role, codes < 0, "an id", "drop it, or give it an id of its own")
+        return codes.astype(np.int64), values.to_numpy()
 
     def numbers(self, name: str, role: str, least: int, most: int, remedy: str) -> Integers:
         """Integers within these bounds."""
-        given = self.column(name, role)
-        try:
-            values = given.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise LambdaplugError(
-                f"from_sessions: {role}={name!r}: expected numbers, got {given.dtype} ({error}). Drop the lines without one."
-            ) from None
+        values = self.pandas.to_numeric(self.column(name, role), errors="coerce").to_numpy(np.float64, na_value=np.nan)
         right = (values == np.floor(values)) & (values >= least) & (values <= most)
         self._refuse(name, role, ~right, f"an integer from {least} to {most}", remedy)
-        return values.astype(np.int64)
+        return np.asarray(values, np.int64)
 
     def flags(self, name: str, role: str) -> Integers:
         return self.numbers(name, role, 0, 1, "several clicks in an impression count as one: pass the column > 0")
@@ -104,10 +93,3 @@ class Log:
             raise LambdaplugError(
                 f"from_sessions: {role}={name!r}: expected {expected} in each line, got {got} in line {line} (counted from 0): {remedy}."
             )
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas' sign for a missing value equals nothing, not even in an if
-        return True
