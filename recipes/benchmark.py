@@ -508,7 +508,7 @@ def measures(size):
     for name, kind in registered().items():
         try:
             measure = kind()
-        except lp.LambdaplugError:
+        except TypeError:
             measure = kind(k=10)  # it needs a cut-off
         goals[str(measure)] = MEASURE_GOALS.get(name, 2)
         given = labels / 4 if name == "cndcg" else labels

@@ -312,7 +312,7 @@ def test_words_of_eval_metric_are_read_as_those_of_objective_are():
     one = {"eval_set": [(X, Y)], "eval_qid": [QID]}
     for word, names in (
         ("mrr@3", ["mrr@3"]),
-        ("precision@2", ["p@2"]),
+        ("p@2", ["p@2"]),
         ("map", ["map"]),
         ([lp.MAP(), lp.metric("p@1")], ["map", "p@1"]),
     ):

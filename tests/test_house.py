@@ -27,6 +27,7 @@ RECIPES = [path for path in sorted((ROOT / "recipes").rglob("*.py")) if path.ste
 FLOORS = [
     {"callers", "errors", "tables", "values", "version"},
     {"checking", "plotting"},
+    {"texts"},
     {"kernels"},
     {"rows"},
     {"columns", "grouping"},

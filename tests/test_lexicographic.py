@@ -116,9 +116,9 @@ def test_it_is_a_value_of_means_and_says_what_it_is_not_for():
     [
         (["ndcg"], {"tolerance": 0.1}, "two or more measures"),
         ("ndcg", {"tolerance": 0.1}, "two or more measures"),
-        (["ndcg", "map"], {"tolerance": 0}, "above 0"),
+        (["ndcg", "map"], {"tolerance": 0}, "tolerance: expected a positive number"),
         (["ndcg", "map"], {"tolerance": [0.1, 0.1]}, "1 of them"),
-        (["ndcg", "map"], {"tolerance": 0.1, "labels": ["clicks"]}, "labels: expected 2"),
+        (["ndcg", "map"], {"tolerance": 0.1, "labels": ["clicks"]}, "for each of the 2 measures"),
         (["ndcg", "map"], {"tolerance": 0.1, "labels": [None, [0.1]]}, "labels"),
     ],
 )

@@ -53,7 +53,7 @@ from ..kernels import Leaf, PairDelta, Prepared, change, inlinable, leaves, norm
 from ..queries import Queries
 from ..rows import ideal_order, levels
 from ..values import Value, keep, literal
-from .gains import CUTOFF, Array, checked
+from .gains import Array, checked, discounts_by
 
 __all__ = ["REGISTRY", "Measure", "Prepared", "Seen"]
 
@@ -81,9 +81,7 @@ class Measure(Value):
     undefined: ClassVar[str] = "never"  # where the measure has no value
     gained: ClassVar[bool] = True  # the swap delta has the factor |gain_a - gain_b|
     symmetric: ClassVar[bool] = False  # swap writes the same into upper and lower
-    greater: ClassVar[bool] = (
-        False  # a better than b: |delta| is the greater one of upper_a - lower_b, upper_b - lower_a
-    )
+    greater: ClassVar[bool] = False  # a better: |delta| is the greater one of upper_a - lower_b, upper_b - lower_a
     coarse: ClassVar[float] = 0  # the longest list for which float32 holds upper and lower well enough to subtract them
     scaled: ClassVar[bool] = False  # swap writes scale
     unlabelled: ClassVar[float] = 0.0  # gain of a document without a label; NaN where the functions tell it from 0
@@ -109,12 +107,9 @@ class Measure(Value):
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in self.column_fields:
-                value = column_name(value, field.name)
-            elif field.name == "k" and (isinstance(value, (str, list, tuple)) or len(getattr(value, "shape", ()))):
-                digits = isinstance(value, str) and value.isdigit()  # of a cut-off too long to be one
-                value = checked(self.name, "k", CUTOFF, value) if digits else column_name(value, "k", "depth")
+                column_name(value, field.name)
             else:
-                value = checked(self.name, field.name, CUTOFF if field.name == "k" else field.type, value)
+                value = checked(self.name, field.name, field.type, value, optional=field.default is None)
             keep(self, **{field.name: value})
 
     @property
@@ -172,8 +167,8 @@ class Measure(Value):
         return seen
 
     def discounts(self, n: int) -> Array:
-        """The discounts of ranks 1..n before the cut-off."""
-        return np.ones(n)
+        """The discounts of ranks 1..n before the cut-off: those that the class, or its parameter, is named for."""
+        return discounts_by(getattr(self, "discount", "equal"), n, self.name)
 
     # What the ranking is worth, and what a swap changes: see the top of this file.
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import LambdaplugError
 from ..kernels import inlinable
 from .base import Measure
 from .discounted import Discounted
-from .gains import Array, Gain, exp2, gains_by, max_label_of, reciprocal_ranks, summed
+from .gains import Array, Chance, Cutoff, Gain, gains_by, max_label_of, stop_chances, summed
 from .relevance import CutRelevance
 from .smooth import smooth_reciprocal_rank
 
@@ -44,15 +43,10 @@ class RBP(Discounted, name="rbp"):
     {'rbp(p=0.5)': 0.625}
     """
 
-    p: float = 0.8
-    k: int | str | None = None
+    p: Chance = 0.8
+    k: Cutoff | None = None
     gain: Gain = "exp2"
     max_label: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.p < 1:
-            raise LambdaplugError(f"rbp: p must lie between 0 and 1, got {self.p!r}.")
 
     def gains(self, labels: Array) -> Array:
         top = max_label_of(labels, self.max_label, self.name)
@@ -86,13 +80,13 @@ class ERR(Measure, name="err", scaled=True):
     {'err': 0.4375}
     """
 
-    k: int | str | None = None
+    k: Cutoff | None = None
     max_label: float | None = None
 
     def gains(self, labels: Array) -> Array:
-        return np.asarray(exp2(labels) / np.exp2(max_label_of(labels, self.max_label, self.name)))
+        return stop_chances(labels, self.max_label, self.name)
 
-    discounts = staticmethod(reciprocal_ranks)
+    discount = "reciprocal"
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
@@ -195,7 +189,7 @@ class MRR(CutRelevance, name="mrr", coarse=np.inf, undefined="nothing relevant")
 
     gains_only: bool = False
 
-    discounts = staticmethod(reciprocal_ranks)
+    discount = "reciprocal"
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:

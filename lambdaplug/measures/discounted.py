@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import LambdaplugError
 from ..kernels import inlinable, sort_stretch
 from .base import Measure
-from .gains import Array, Discount, Gain, discounts_by, gains_by, summed
+from .gains import Array, Cutoff, Discount, Gain, gains_by, summed
 from .smooth import smooth_log2, smooth_table
 
 __all__ = ["CNDCG", "DCG", "NDCG", "MeanNDCG"]
@@ -108,15 +108,12 @@ class DCG(Discounted, name="dcg"):
     {'dcg@2': 1.0}
     """
 
-    k: int | str | None = None
+    k: Cutoff | None = None
     gain: Gain = "exp2"
     discount: Discount = "log2"
 
     def gains(self, labels: Array) -> Array:
         return gains_by(self.gain, labels, self.name)
-
-    def discounts(self, n: int) -> Array:
-        return discounts_by(self.discount, n, self.name)
 
 
 @dataclass(frozen=True, repr=False)
@@ -241,7 +238,7 @@ class CNDCG(Discounted, name="cndcg", undefined="no positive click score"):
     {'cndcg': 0.6215669797301413}
     """
 
-    k: int | str | None = None
+    k: Cutoff | None = None
     discount: Discount = "log2"
 
     def gains(self, labels: Array) -> Array:
@@ -251,8 +248,5 @@ class CNDCG(Discounted, name="cndcg", undefined="no positive click score"):
                 "Divide them by their maximum, or use ndcg."
             )
         return np.asarray(np.exp2(4.0 * labels) - 1.0)
-
-    def discounts(self, n: int) -> Array:
-        return discounts_by(self.discount, n, self.name)
 
     norm = staticmethod(ideal_sum)

@@ -12,7 +12,7 @@ from ..kernels import PairDelta
 from ..rows import levels
 from .base import Prepared, Seen
 from .chains import INTENTS, SLOTS, cascade_value, chained
-from .gains import Array, discounts_by, exp2, max_label_of, reciprocal_ranks
+from .gains import Array, Cutoff, Share, exp2, max_label_of
 from .tables import Tabled, query_of, tabled
 
 __all__ = ["ERRIA", "AlphaNDCG"]
@@ -21,7 +21,7 @@ __all__ = ["ERRIA", "AlphaNDCG"]
 class _Cascaded(Tabled, tables=True):
     """Slots by intent."""
 
-    k: int | str | None
+    k: Cutoff | None
 
     value = staticmethod(cascade_value)
 
@@ -95,16 +95,10 @@ class AlphaNDCG(_Cascaded, name="alphandcg", undefined="no document serves an in
     """
 
     intents: str = "intents"
-    alpha: float = 0.5
-    k: int | str | None = None
+    alpha: Share = 0.5
+    k: Cutoff | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.alpha < 1:
-            raise LambdaplugError(f"alphandcg: alpha must be at least 0 and less than 1, got {self.alpha!r}.")
-
-    def discounts(self, n: int) -> Array:
-        return discounts_by("log2", n, self.name)
+    discount = "log2"
 
     def slot(self, judged: Array, top: float) -> tuple[Array, Array]:
         return np.ones(len(judged)), np.full(len(judged), self.alpha)
@@ -164,11 +158,10 @@ class ERRIA(_Cascaded, name="erria", undefined="no document serves an intent", c
     """
 
     intents: str = "intents"
-    k: int | str | None = None
+    k: Cutoff | None = None
     max_label: float | None = None
 
-    def discounts(self, n: int) -> Array:
-        return reciprocal_ranks(n)
+    discount = "reciprocal"
 
     def slot(self, judged: Array, top: float) -> tuple[Array, Array]:
         stop = exp2(judged) / np.exp2(top)

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NoReturn
 
-from ..checking import is_number, shown
+from ..checking import is_number, positive, shown
 from ..columns import column_name
 from ..errors import LambdaplugError
 from ..values import keep
 from .base import Measure
-from .text import as_measure
+from .text import as_measures
 
 __all__ = ["Lexicographic"]
 
@@ -70,23 +70,20 @@ class Lexicographic(Measure):
     labels: Sequence[str | None] | None = None
 
     def __post_init__(self) -> None:
-        several = () if isinstance(self.measures, (str, Measure)) else self.measures
-        measures = tuple(as_measure(one) for one in several)
+        measures = as_measures(self.measures)
         if len(measures) < 2 or any(isinstance(one, Lexicographic) for one in measures):
             raise LambdaplugError(
                 f"Lexicographic: expected two or more measures in a list, got {shown(self.measures)}."
             )
         given: Any = self.tolerance
         steps = (given,) * (len(measures) - 1) if is_number(given) else tuple(given)
-        if len(steps) != len(measures) - 1 or not all(is_number(step) and 0 < step < math.inf for step in steps):
-            raise LambdaplugError(
-                f"Lexicographic: tolerance: expected a number above 0, or {len(measures) - 1} of them, one for each measure but "
-                f"the last; got {shown(given)}."
-            )
+        steps = tuple(positive(step, "Lexicographic: tolerance") for step in steps)
         own = (None,) * len(measures) if self.labels is None else tuple(self.labels)
-        if isinstance(self.labels, str) or len(own) != len(measures):
+        if isinstance(self.labels, str) or len(own) != len(measures) or len(steps) != len(measures) - 1:
             raise LambdaplugError(
-                f"Lexicographic: labels: expected {len(measures)}, a column's name or None for each measure; got {self.labels!r}."
+                f"Lexicographic: expected tolerance= one number, or {len(measures) - 1} of them, one for each measure but "
+                f"the last, and labels= a column's name or None for each of the {len(measures)} measures; got "
+                f"{shown(given)} and {shown(self.labels)}."
             )
         own = tuple(None if one is None else column_name(one, "labels", "clicks") for one in own)
         keep(self, measures=measures, tolerance=steps, labels=own if any(own) else None)

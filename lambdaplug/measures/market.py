@@ -14,7 +14,7 @@ from ..values import keep
 from .base import Prepared, Seen
 from .chains import cascade_value, chained
 from .discounted import Discounted
-from .gains import Array, Discount, Gain, discounts_by, exp2, gains_by, max_label_of
+from .gains import Array, Cutoff, Discount, Gain, gains_by, stop_chances
 from .tables import OWN, Tabled, cut_only, query_of, tabled
 
 __all__ = ["Exposure", "Revenue"]
@@ -57,7 +57,7 @@ class Revenue(Discounted, name="revenue", column_fields=("price",), falling=Fals
 
     price: str = "price"
     click: Gain | None = None
-    k: int | str | None = None
+    k: Cutoff | None = None
     discount: Discount = "log2"
     cascade: bool = False
     max_label: float | None = None
@@ -65,7 +65,7 @@ class Revenue(Discounted, name="revenue", column_fields=("price",), falling=Fals
     def chances(self, labels: Array) -> Array:
         """How likely documents with these labels are bought, seen."""
         if self.click is None:
-            return np.asarray(exp2(labels) / np.exp2(max_label_of(labels, self.max_label, self.name)))
+            return stop_chances(labels, self.max_label, self.name)
         found = gains_by(self.click, labels, self.name)
         if found.size and not (found.max() < 1.0 or (found.max() == 1.0 and not self.cascade)):
             least = "less than 1, as nobody would look on" if self.cascade else "at most 1"
@@ -74,9 +74,6 @@ class Revenue(Discounted, name="revenue", column_fields=("price",), falling=Fals
 
     def gains_of(self, labels: Array, columns: Sequence[Array]) -> Array:
         return labels if self.cascade else columns[0] * self.chances(labels)
-
-    def discounts(self, n: int) -> Array:
-        return discounts_by(self.discount, n, self.name)
 
     tabled = property(lambda self: self.cascade)
     by_rows = property(lambda self: not self.cascade)
@@ -150,15 +147,14 @@ def _exposure_change(rank: Any, other: Any) -> Any:
     return _less(over_i, sign_i * moved) + _less(over, -sign * moved)
 
 
-def _exposure_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    half, group, over, sign = state
-    return float(_exposure_change((half[i], group[i], over[i], sign[i]), (half[j], group[j], over[j], sign[j])))
-
-
 @inlinable
 def _exposure_rank(state: Any, i: Any) -> tuple[Any, Any, Any, Any]:
     half, group, over, sign = state
     return load(half, i), load(group, i), load(over, i), load(sign, i)
+
+
+def _exposure_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+    return float(_exposure_change(_exposure_rank(state, np.uint64(i)), _exposure_rank(state, np.uint64(j))))
 
 
 def _exposure_sweep(state: Any, i: Any, first: Any, count: Any, sizes: Any) -> None:
@@ -204,7 +200,9 @@ class Exposure(Tabled, name="exposure", column_fields=("group",)):
 
     group: str = "group"
     target: Any = "size"
-    k: int | str | None = None
+    k: Cutoff | None = None
+
+    discount = "log2"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -213,9 +211,6 @@ class Exposure(Tabled, name="exposure", column_fields=("group",)):
             keep(self, target=tuple(sorted((float(one), float(share)) for one, share in pairs)))
         if self.target not in ("size", "merit") and not isinstance(self.target, tuple):
             raise LambdaplugError(f"exposure: target must be 'size', 'merit' or {{group: share}}, got {self.target!r}.")
-
-    def discounts(self, n: int) -> Array:
-        return discounts_by("log2", n, self.name)
 
     @staticmethod
     def value(gain: Any, table: Any, k: int) -> float:

@@ -18,35 +18,12 @@ __all__ = ["BPref", "Pairs", "Spearman"]
 
 @inlinable
 def _rightly_ordered(gain: Any) -> float:
-    """How many pairs with different gains stand in the right order; those without a label are in no pair."""
-    # A merge sort by falling label counts the pairs it has to turn round.
-    source = gain[~np.isnan(gain)]
-    target = source.copy()
-    n = len(source)
-    wrong = 0.0
-    equal = 0.0
-    run = 1
-    while run < n:
-        for low in range(0, n, 2 * run):
-            middle = min(low + run, n)
-            high = min(low + 2 * run, n)
-            a = low
-            b = middle
-            for s in range(low, high):
-                if a < middle and (b == high or source[a] >= source[b]):
-                    target[s] = source[a]
-                    a += 1
-                else:
-                    target[s] = source[b]
-                    wrong += middle - a
-                    b += 1
-        source, target = target, source
-        run *= 2
-    tied = 0
-    for r in range(1, n):
-        tied = tied + 1 if source[r] == source[r - 1] else 0
-        equal += tied
-    return 0.5 * n * (n - 1) - equal - wrong
+    """How many pairs with different gains stand in the right order; those without a label (NaN) are in no pair."""
+    pairs = 0
+    for a in range(len(gain)):
+        for b in range(a + 1, len(gain)):
+            pairs += gain[a] > gain[b]
+    return float(pairs)
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,22 +55,13 @@ class Pairs(
         total = _rightly_ordered(gain)
         low = 0
         while low < len(gain):
-            high = ends[low]
-            if high - low > 1:
-                total -= 0.5 * _rightly_ordered(gain[low:high])
-            low = high
+            total -= 0.5 * _rightly_ordered(gain[low : ends[low]])
+            low = ends[low]
         return total
 
     @staticmethod
     def norm(gain: Any, discount: Any, k: int) -> float:
-        n = 0
-        for g in gain:
-            n += 0 if np.isnan(g) else 1  # in ideal order they come last
-        pairs = 0.5 * n * (n - 1)
-        tied = 0
-        for r in range(1, n):
-            tied = tied + 1 if gain[r] == gain[r - 1] else 0
-            pairs -= tied
+        pairs = _rightly_ordered(gain)  # of the ideal order: all that have one
         return 1.0 / pairs if pairs > 0.0 else 0.0
 
     @staticmethod
@@ -209,20 +177,11 @@ class BPref(Relevance, name="bpref", coarse=np.inf, undefined="nothing relevant"
 
 
 @inlinable
-def _deviations(gain: Any) -> tuple[float, float, float]:
-    """How many documents have a label, the mean of their gains, and the sum of squares around it."""
+def _labelled(gain: Any) -> float:
     n = 0.0
-    total = 0.0
     for g in gain:
-        if not np.isnan(g):
-            n += 1.0
-            total += g
-    mean = total / n if n > 0.0 else 0.0
-    squares = 0.0
-    for g in gain:
-        if not np.isnan(g):
-            squares += (g - mean) * (g - mean)
-    return n, mean, squares
+        n += 0.0 if np.isnan(g) else 1.0
+    return n
 
 
 @dataclass(frozen=True, repr=False)
@@ -252,34 +211,41 @@ class Spearman(
     def prepare(self, labels: Array, offsets: npt.NDArray[np.int64], columns: Sequence[Array] = ()) -> Prepared:
         return super().prepare(average_ranks(labels, offsets), offsets, columns)
 
+    # Of n documents, the ranks of the labels and the places have the mean (n + 1)/2.
+
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
-        n, mean, _ = _deviations(gain)
+        n = _labelled(gain)
         place = 0.5 * (n - 1.0)
         total = 0.0
         for g in gain:
             if not np.isnan(g):
-                total += (g - mean) * place
+                total += (g - 0.5 * (n + 1.0)) * place
                 place -= 1.0
         return total
 
     @staticmethod
     def expected(gain: Any, ends: Any, discount: Any, k: int) -> float:
         # Every document of a stretch stands, on average, in its middle.
-        n, mean, _ = _deviations(gain)
+        n = _labelled(gain)
         place = 0.5 * (n - 1.0)
         total = 0.0
         low = 0
         while low < len(gain):
-            here, middle, _ = _deviations(gain[low : ends[low]])
-            total += here * (middle - mean) * (place - 0.5 * (here - 1.0))
+            here = _labelled(gain[low : ends[low]])
+            for r in range(low, ends[low]):
+                if not np.isnan(gain[r]):
+                    total += (gain[r] - 0.5 * (n + 1.0)) * (place - 0.5 * (here - 1.0))
             place -= here
             low = ends[low]
         return total
 
     @staticmethod
     def norm(gain: Any, discount: Any, k: int) -> float:
-        n, _, squares = _deviations(gain)
+        n = _labelled(gain)
+        squares = 0.0
+        for g in gain:
+            squares += 0.0 if np.isnan(g) else (g - 0.5 * (n + 1.0)) ** 2
         return 1.0 / np.sqrt(squares * n * (n * n - 1.0) / 12.0) if squares > 0.0 else 0.0
 
     @staticmethod

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import LambdaplugError
 from .base import Measure
 from .discounted import Discounted
-from .gains import Array, reciprocal_ranks, summed
+from .gains import Array, Cutoff, summed
 from .smooth import smooth_average_precision
 
 __all__ = ["MAP", "WTA", "Hit", "Precision", "Recall"]
@@ -27,7 +26,7 @@ class Relevance(Measure):
 class CutRelevance(Relevance):
     """Those with a cut-off."""
 
-    k: int | str | None = None
+    k: Cutoff | None = None
     relevant: float = 1
 
 
@@ -39,18 +38,12 @@ def relevant_documents(gain: Any, discount: Any, k: int) -> float:
     return 1.0 / relevant if relevant > 0.0 else 0.0
 
 
-def _require_cutoff(measure: Measure) -> None:
-    if getattr(measure, "k", None) is None:
-        raise LambdaplugError(f"{measure.name} needs a cut-off, e.g. '{measure.name}@10'.")
-
-
 @dataclass(frozen=True, repr=False)
-class _TopK(CutRelevance, Discounted, falling=False):
+class _TopK(Relevance, Discounted, falling=False):
     """What counts is how many of the top k are relevant."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require_cutoff(self)
+    k: Cutoff
+    relevant: float = 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,7 +98,7 @@ class Recall(_TopK, name="recall", undefined="nothing relevant"):
 
 
 @dataclass(frozen=True, repr=False)
-class Hit(CutRelevance, name="hit", coarse=np.inf):
+class Hit(Relevance, name="hit", coarse=np.inf):
     """Hit@k = 1 if a relevant document is in the top k, else 0; also Success@k. hit@1 is WTA.
 
     Parameters
@@ -126,12 +119,10 @@ class Hit(CutRelevance, name="hit", coarse=np.inf):
     {'hit@2': 1.0}
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require_cutoff(self)
+    k: Cutoff
+    relevant: float = 1
 
-    def shortest(self, discount: Array) -> float:
-        return (self.cutoff or 0) + 1
+    shortest = Discounted.shortest
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
@@ -219,7 +210,7 @@ class MAP(CutRelevance, name="map", greater=True, coarse=2000, undefined="nothin
     # b(r) = n(r)/r - H(r): a relevant document at rank p above another at q changes b(p) - b(q), and below it
     # (b(q) + 1/q) - (b(p) + 1/p) >= 1/q - 1/p. So where one of the two is the change, the other is not positive.
 
-    discounts = staticmethod(reciprocal_ranks)
+    discount = "reciprocal"
 
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
