@@ -21,15 +21,9 @@ __all__ = ["Cost", "RankNet", "Sigmoid", "as_cost"]
 
 @dataclass(frozen=True, repr=False)
 class Cost(Value):
-    """Base of the pair costs; subclasses register themselves under ``name``."""
+    """Base of the pair costs, which are named as their classes are."""
 
-    name: ClassVar[str] = ""
     convex: ClassVar[bool] = True  # a second derivative to divide by; without one, the step is along the gradient
-    registry: ClassVar[dict[str, type["Cost"]]] = {}
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        Cost.registry[cls.name] = cls
 
     @property
     def shift(self) -> float:
@@ -76,8 +70,6 @@ class RankNet(Cost):
 
     distance: float = 0.0
 
-    name: ClassVar[str] = "ranknet"
-
     def __post_init__(self) -> None:
         if not 1e-6 <= self.distance <= 1e6 and self.distance != 0.0:
             raise LambdaplugError(f"RankNet: distance must be 0 (none) or from 1e-6 to 1e6, got {self.distance!r}.")
@@ -120,7 +112,6 @@ class Sigmoid(Cost):
 
     mu: float = 0.0
 
-    name: ClassVar[str] = "sigmoid"
     convex: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -143,8 +134,9 @@ class Sigmoid(Cost):
 
 def as_cost(cost: str | Cost) -> Cost:
     """A cost by value or by name."""
+    by_name = {kind.__name__.lower(): kind for kind in Cost.__subclasses__()}
+    if isinstance(cost, str) and cost in by_name:
+        return by_name[cost]()
     if isinstance(cost, Cost):
         return cost
-    if isinstance(cost, str) and cost in Cost.registry:
-        return Cost.registry[cost]()
-    raise LambdaplugError(f"cost: expected one of {sorted(Cost.registry)} or a cost object, got {cost!r}.")
+    raise LambdaplugError(f"cost: expected one of {sorted(by_name)} or a cost object, got {cost!r}.")

@@ -46,13 +46,10 @@ def is_constant(number: Number) -> bool:
 
 def at(number: Number, iteration: int, memory: Memory | None = None) -> float:
     """The number at this iteration; ``memory`` is what a watching schedule has seen in this training."""
-    if isinstance(number, OnPlateau):
-        value = number.value(memory)
-    else:
-        value = float(number(iteration)) if callable(number) else float(number)
-    if not math.isfinite(value):
-        raise LambdaplugError(f"{number!r} is {value} at iteration {iteration}: a weight must be a finite number.")
-    return value
+    now = number.value(memory) if isinstance(number, OnPlateau) else number(iteration) if callable(number) else number
+    if not math.isfinite(now):
+        raise LambdaplugError(f"{number!r} is {now} at iteration {iteration}: a weight must be a finite number.")
+    return float(now)
 
 
 def constant(number: Number) -> float:
@@ -81,15 +78,15 @@ class Moment:
     rate: Callable[[], float | None] = lambda: None  # the booster's learning rate; None if it is not known
     weights: dict[Hashable, list[float]] = field(default_factory=dict)  # of the sums in it, once they are known
     values: dict[Hashable, list[float]] = field(default_factory=dict)  # of the parts' measures, if weights follow them
-    _numbers: dict[int, float] = field(default_factory=dict)  # by the schedule's identity
+    _numbers: dict[Number, float] = field(default_factory=dict)  # by the schedule
 
     def number(self, number: Number) -> float:
         """What it is in this round."""
         if not callable(number):
             return number
-        if id(number) not in self._numbers:
-            self._numbers[id(number)] = at(number, self.iteration, self.memory)
-        return self._numbers[id(number)]
+        if number not in self._numbers:
+            self._numbers[number] = at(number, self.iteration, self.memory)
+        return self._numbers[number]
 
     def recall(self, key: Hashable) -> Any:
         """What was learned before this round, however often it is asked for; None if nothing was."""
@@ -114,17 +111,17 @@ def check(number: object, name: str, example: str = "lp.linear(0.1, 0.01)") -> N
 def check_of_iteration(number: object, name: str, example: str) -> Number:
     """``check`` of what is no mixture's weight."""
     if isinstance(number, OnPlateau):
-        raise LambdaplugError(f"{name}: lp.on_plateau moves a mixture's weights; use a schedule of the iteration.")
+        raise LambdaplugError(
+            f"{name}: lp.on_plateau moves a mixture's weights: use it alone, or a schedule of the iteration."
+        )
     return check(number, name, example)
 
 
 def is_clipped(number: Number) -> bool:
     """Whether it is a schedule of a weight, which never leaves [0, 1]."""
-    return (
-        any(map(is_clipped, number.schedules))
-        if isinstance(number, join)
-        else isinstance(number, (linear, exponential))
-    )
+    if isinstance(number, join):
+        return any(map(is_clipped, number.schedules))
+    return isinstance(number, (linear, exponential))
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,8 +176,6 @@ class exponential(Value):
         weight = self.start
         for m in range(1, iteration + 1):
             weight += math.exp(-self.eta / m)
-            if weight >= 1.0:
-                break
         return clip(weight)
 
 
@@ -220,7 +215,7 @@ class step(Value):
     Parameters
     ----------
     values : mapping
-        From the iteration at which a value begins to the value; it has a value for iteration 0.
+        From the iteration at which a value begins to the value; it has a value for iteration 0. Pairs of both will do.
 
     Examples
     --------
@@ -228,20 +223,18 @@ class step(Value):
     [0.1, 0.1, 0.5]
     """
 
-    values: Mapping[int, float]
+    values: Mapping[int, float] | Sequence[tuple[int, float]]
 
     def __post_init__(self) -> None:
-        if 0 not in self.values or min(self.values) < 0:
+        values = dict(self.values)
+        if min(values, default=-1) != 0:
             raise LambdaplugError(
                 f"step: say the value from iteration 0 on, e.g. {{0: 0.1, 50: 0.5}}; got {self.values!r}."
             )
-        keep(self, values=dict(sorted(self.values.items())))
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.values.items()))
+        keep(self, values=tuple(sorted(values.items())))
 
     def __call__(self, iteration: int) -> float:
-        return [value for start, value in self.values.items() if start <= iteration][-1]
+        return [value for start, value in dict(self.values).items() if start <= iteration][-1]
 
 
 @dataclass(frozen=True, repr=False)
@@ -265,14 +258,13 @@ class join(Value):
     boundaries: Sequence[int]
 
     def __post_init__(self) -> None:
-        bounds = tuple(self.boundaries)
-        if len(bounds) != len(self.schedules) - 1 or list(bounds) != sorted(bounds):
+        schedules, bounds = tuple(self.schedules), tuple(self.boundaries)
+        if len(bounds) != len(schedules) - 1 or list(bounds) != sorted(bounds):
             raise LambdaplugError(
-                f"join: {len(self.schedules)} schedules need {len(self.schedules) - 1} rising boundaries, got {bounds!r}."
+                f"join: {len(schedules)} schedules need {len(schedules) - 1} rising boundaries, got {bounds!r}."
             )
-        if any(isinstance(schedule, OnPlateau) for schedule in self.schedules):
-            raise LambdaplugError("join: on_plateau has no iteration of its own to start at; use it alone.")
-        keep(self, schedules=tuple(check(schedule, "join") for schedule in self.schedules), boundaries=bounds)
+        own = tuple(check_of_iteration(schedule, "join", "lp.linear(0.1, 0.01)") for schedule in schedules)
+        keep(self, schedules=own, boundaries=bounds)
 
     def __call__(self, iteration: int) -> float:
         passed = [0, *(boundary for boundary in self.boundaries if boundary <= iteration)]
@@ -282,10 +274,14 @@ class join(Value):
 # --- schedules that watch a validation metric; the callback shows it to them ---------------------------------------
 
 
+@dataclass(frozen=True, repr=False)
 class Watcher(Value):
     """A schedule that watches a validation metric, and remembers in a training's memory what it has seen."""
 
     metric: str | Measure
+
+    def __post_init__(self) -> None:
+        keep(self, metric=as_measure(self.metric))
 
     @property
     def measure(self) -> Measure:
@@ -322,7 +318,6 @@ class OnPlateau(Watcher):
     [1.0, 0.0]
     """
 
-    metric: str | Measure
     patience: int = 10
     _: KW_ONLY
     start: float = 0.0
@@ -338,26 +333,29 @@ class OnPlateau(Watcher):
                 f"on_plateau: expected a patience >= 1 and a step from start towards end, got patience={self.patience!r}, "
                 f"start={self.start!r}, end={self.end!r}, step={self.step!r}."
             )
-        keep(self, metric=as_measure(self.metric))
+        super().__post_init__()
 
     def __call__(self, iteration: int) -> float:
         return self.start  # outside a training nothing has been seen
 
+    def seen(self, memory: Memory | None) -> tuple[float, float, int]:
+        """The weight, the best metric so far, and the rounds without a rise."""
+        known: tuple[float, float, int] = (memory or {}).get(self, (self.start, -math.inf, 0))
+        return known
+
     def value(self, memory: Memory | None) -> float:
-        weight: float = (memory or {}).get(self, (self.start, None, 0))[0]
-        return weight
+        return self.seen(memory)[0]
 
     def observe(self, value: float, memory: Memory) -> None:
         """One more round's metric."""
-        weight, best, waited = memory.get(self, (self.start, None, 0))
-        if best is None or value > best + self.min_delta:
-            memory[self] = (weight, value, 0)
+        weight, best, waited = self.seen(memory)
+        if value > best + self.min_delta:
+            memory[self] = weight, value, 0
         elif waited + 1 < self.patience:
-            memory[self] = (weight, best, waited + 1)
+            memory[self] = weight, best, waited + 1
         else:
-            moved = weight + self.step
-            moved = min(moved, self.end) if self.step > 0 else max(moved, self.end)
-            memory[self] = (moved, best, 0)
+            low, high = sorted((self.start, self.end))
+            memory[self] = min(max(weight + self.step, low), high), best, 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -386,7 +384,6 @@ class Guard(Watcher):
     >>> objective = lp.Graded(tiers, guard=lp.guard("ndcg@3", floor=0.6))
     """
 
-    metric: str | Measure
     floor: float
     _: KW_ONLY
     down: float = 0.5
@@ -400,7 +397,7 @@ class Guard(Watcher):
             raise LambdaplugError(
                 f"guard: expected 0 < down < 1 < up and 0 < least < 1, got {self.down!r}, {self.up!r} and {self.least!r}."
             )
-        keep(self, metric=as_measure(self.metric), floor=float(self.floor))
+        super().__post_init__()
 
     def value(self, memory: Memory | None) -> float:
         """What is left of the later parts' weight."""

@@ -150,7 +150,6 @@ def test_odds_are_read_as_chances():
     bias = np.log(0.5 * truth / (1 - 0.5 * truth))
     curve = PositionBias("additive", [bias], [rows, rows * 0.5 * truth])
     np.testing.assert_allclose(curve.propensity, truth, rtol=1e-4)
-    np.testing.assert_allclose(curve.clicks / curve.rows, 0.5 * truth)
     np.testing.assert_allclose(PositionBias("additive", [bias]).propensity, np.exp(bias - bias[0]))
     counts = [[0.0, *rows], [0.0, *(rows * 0.5 * truth)]]  # nothing was shown at position 0
     np.testing.assert_allclose(PositionBias("additive", [[0.0, *bias]], counts).propensity[1:], truth, rtol=1e-4)
@@ -240,11 +239,9 @@ def test_both_cross_validations_know_the_positions_of_their_folds(clicks):
         rows = np.sort(train)
         sizes = lp.data.sizes_of(np.repeat(np.arange(len(group)), group)[rows])
         alone = lightgbm(given, (X[rows], y[rows], sizes, position[rows]), 4)
-        np.testing.assert_allclose(lp.position_bias(ours).bias, lp.position_bias(alone).bias, atol=0.1)
-        # LightGBM numbers positions by their first appearance.
-        np.testing.assert_allclose(
-            np.sort(lp.position_bias(theirs).bias), np.sort(lp.position_bias(ours).bias), atol=1e-6
-        )
+        own, single, numbered = (lp.position_bias(booster).columns[0] for booster in (ours, alone, theirs))
+        np.testing.assert_allclose(own, single, atol=0.1)
+        np.testing.assert_allclose(np.sort(numbered), np.sort(own), atol=1e-6)  # by their first appearance, in LightGBM
     found = xgb.cv(XGB, matrix(clicks, position), 4, nfold=3, obj=objective, custom_metric=lp.metric("ndcg"))
     assert len(found) == 4
     with pytest.raises(lp.LambdaplugError, match=r"in xgb\.cv they come along"):
@@ -268,11 +265,12 @@ def test_xgboost_learns_from_its_own_field_and_the_rows(clicks, method, options)
 
 def test_the_rate_is_the_boosters_own(clicks):
     for train in (lightgbm, xgboost):
-        own = lp.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), "shown"), clicks, 3))
-        said = lp.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), "shown", rate=0.15), clicks, 3))
-        np.testing.assert_allclose(own.bias, said.bias, rtol=1e-5)
-        other = lp.position_bias(train(lp.Unbiased(lp.LambdaRank("map"), "shown", rate=0.5), clicks, 3))
-        assert abs(other.bias - own.bias).max() > 0.01
+        own, said, other = (
+            np.array(lp.position_bias(train(lp.Unbiased(INNER, "shown", rate=rate), clicks, 3)).columns[0])
+            for rate in (None, 0.15, 0.5)
+        )
+        np.testing.assert_allclose(own, said, rtol=1e-5)
+        assert abs(other - own).max() > 0.01
 
 
 def test_rankers_and_curves(clicks):
@@ -282,13 +280,13 @@ def test_rankers_and_curves(clicks):
         X, y, group=group, columns=columns(clicks)
     )
     curve = lp.position_bias(ranker)
-    assert len(curve) == len(curve.plus) == len(curve.minus) == len(curve.propensity) == 12
-    assert curve.plus[0] == curve.minus[0] == 1.0
-    assert curve.plot(truth=1 / np.arange(1, 13)) is not None
+    assert len(curve) == len(curve.propensity) == 12
+    assert curve.columns[0][0] == curve.columns[1][0] == 1.0
+    assert "propensity" in str(curve)
     qid = np.repeat(np.arange(len(group)), group)
     ranker = lp.XGBRanker(objective=lp.Unbiased(lp.LambdaRank("ndcg"), "shown"), n_estimators=3)
     ranker.fit(X, y, qid=qid, columns=columns(clicks))
-    assert lp.position_bias(ranker).bias.shape == (12,)
+    assert len(lp.position_bias(ranker).columns[0]) == 12
     with pytest.raises(lp.LambdaplugError, match="no position biases"):
         lp.position_bias(lightgbm(lp.LambdaRank("ndcg"), clicks, 1))
     with pytest.raises(lp.LambdaplugError, match="expected a Booster"):
@@ -306,7 +304,7 @@ INNER = lp.LambdaRank("map")
         (lambda: lp.Unbiased("map"), "expected an objective"),
         (lambda: lp.Unbiased(INNER, "rows", regularization=-1), "regularization"),
         (lambda: lp.Unbiased(INNER, "rows", "pairwise", rate=0.1), "additive method's"),
-        (lambda: lp.Unbiased(INNER, "rows", propensities=[1, 0]), "got 0.0 for position 1"),
+        (lambda: lp.Unbiased(INNER, "rows", propensities=[1, 0]), r"positions 0 to 1, got \[1.0, 0.0\]"),
         (lambda: lp.Unbiased(INNER, propensities=[1, 0.5]), "expected position="),
         (lambda: lp.Unbiased(INNER, "rows", start=3), "lp.position_bias"),
         (lambda: lp.Unbiased(lp.Approx("ndcg"), "rows", "pairwise"), "weigh pairs"),
@@ -324,8 +322,8 @@ def test_bad_arguments(make, said):
         (lp.Unbiased(INNER, "shown"), [0, -1], "column 'shown': .*row 1 has -1"),
         (lp.Unbiased(INNER, "shown"), [0, 0.5], "row 1 has 0.5"),
         (lp.Unbiased(INNER), [0, 1], "does not say where its rows were shown"),
-        (lp.Unbiased(INNER, "shown", propensities=[1, 0.5]), [1, 2], "subtract 1"),
-        (lp.Unbiased(INNER, "rows", propensities=lambda place: 1 - place), [0, 1], "for position 1"),
+        (lp.Unbiased(INNER, "shown", propensities=[1, 0.5]), [1, 2], "each of the positions 0 to 2, got"),
+        (lp.Unbiased(INNER, "rows", propensities=lambda place: 1 - place), [0, 1], "finite number > 0"),
     ],
 )
 def test_bad_data(objective, shown, said):

@@ -25,7 +25,7 @@ from ..rows import differing, gain_levels, row_order
 from ..schedules import Memory, Moment
 from ..values import keep
 from .base import EMPTY, Objective, Round, planned, refuse_document_weights, require_order
-from .unbiased import State, keep_state
+from .unbiased import State, begun
 
 __all__ = ["XENDCG", "BuiltIn", "Lambdarank", "RankPairs"]
 
@@ -376,12 +376,7 @@ class RankPairs(BuiltIn):
     def resolved(self, moment: Moment) -> "RankPairs":
         if self.state is not None or not self.unbiased:
             return self
-        known: State | None = moment.recall(self)
-        state = State("pairwise", None) if known is None else known.copy()
-        moment.keep(self, state)
-        if moment.memory is not None and not moment.look:
-            keep_state(self, state)
-        return planned(self, state=state)
+        return planned(self, state=begun(self, moment, "pairwise"))
 
     def differentiate(
         self, queries: Queries, *ranked: Any, memory: Memory | None = None, **options: Any

@@ -6,7 +6,6 @@ A grade is the measure's gain of a document's label. All but the last act on pai
 document pushed up and the other down by the same force, so that a query's gradients sum to 0.
 """
 
-import abc
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -50,7 +49,7 @@ BRUTE_FORCE_WORK = 200**3  # label reads for one query's swaps, above which a wa
 
 
 @dataclass(frozen=True, repr=False)
-class Construction(Value, abc.ABC):
+class Construction(Value):
     """Base of the constructions: how changes of a measure become forces. Subclasses register themselves under ``name``.
 
     Examples
@@ -60,13 +59,21 @@ class Construction(Value, abc.ABC):
     True
     """
 
+    registry: ClassVar[dict[str, type["Construction"]]] = {}
+
     name: ClassVar[str] = ""
     pairwise: ClassVar[bool] = True  # forces come in opposite pairs
     costed: ClassVar[bool] = True  # the objective's cost and sigma enter
-    registry: ClassVar[dict[str, type["Construction"]]] = {}
+    everywhere: ClassVar[bool] = False  # it also acts below the measure's cut-off
+    reach: ClassVar[int | None] = None  # how many ranks apart the documents of a pair may be; None: all are
+    least: ClassVar[float] = 0.0  # the least |dM| of a pair
+    by_rows: ClassVar[bool] = False  # the loops by rows know it
+    spaced: ClassVar[bool] = False  # |dM| has a summand by the distance of two ranks: see ``swap_rows``
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **flags: Any) -> None:
         super().__init_subclass__()
+        for flag, value in flags.items():
+            setattr(cls, flag, value)
         if cls.name:
             Construction.registry[cls.name] = cls
 
@@ -75,17 +82,8 @@ class Construction(Value, abc.ABC):
 
     def cutoff(self, measure: Measure) -> int | None:
         """The rank below which nothing acts, for the balance of work."""
-        return measure.cutoff
-
-    @property
-    def reach(self) -> int | None:
-        """How many ranks apart the documents of a pair may be; None: all are."""
-        return None
-
-    @property
-    def least(self) -> float:
-        """The least |dM| of a pair."""
-        return 0.0
+        known = [k for k in (self.reach, measure.cutoff) if k is not None and not self.everywhere]
+        return min(known, default=None)
 
     def formulas(self, cost: Cost) -> tuple[Callable[..., Any], Callable[..., Any], float]:
         """The pair's cost as the kernel wants it: its fast and its exact formula, and their parameter."""
@@ -95,16 +93,6 @@ class Construction(Value, abc.ABC):
         """Refuse a measure for which it means nothing."""
 
     # What the pair engine asks.
-
-    @property
-    def by_rows(self) -> bool:
-        """Whether the loops by rows know it."""
-        return False
-
-    @property
-    def spaced(self) -> bool:
-        """Whether |dM| has a summand by the distance of two ranks: see ``swap_rows``."""
-        return False
 
     def raises(self, measure: Measure) -> bool:
         """Whether pairs below the measure's cut-off are weighed as if one of the two stood at it."""
@@ -126,11 +114,17 @@ class Construction(Value, abc.ABC):
         """Which documents' pairs count, for one round; None: all do."""
         return None
 
-    @abc.abstractmethod
     def leaf(
         self, objective: "LambdaRank", round: Round, tier: Array, counts: npt.NDArray[np.int64] = NO_COUNTS
     ) -> Leaf:
         """As a part of a round; see ``pair_leaf``."""
+        measure = objective.kind
+        if isinstance(measure, Custom) and measure.brute_force:
+            reach, longest = objective.reach, round.queries.longest
+            round.queries.memo(
+                ("brute force", measure, reach), lambda: _warn_of_work(measure, longest, reach or longest)
+            )
+        return pair_leaf(objective, round, tier, counts)
 
     def refuse(self, objective: "LambdaRank", query: int, what: str = "exchanging two documents") -> None:
         raise LambdaplugError(
@@ -140,7 +134,7 @@ class Construction(Value, abc.ABC):
 
 
 @dataclass(frozen=True, repr=False)
-class RankNetWeightPairs(Construction):
+class RankNetWeightPairs(Construction, name="ranknet_weight_pairs", by_rows=True):
     """force = sigma |dM(i, j)| rho for every pair of different grade, rho = 1/(1 + exp(sigma (s_i - s_j))). The default.
 
     Equations of the paper's section 4; with another cost, its force in place of rho.
@@ -152,23 +146,9 @@ class RankNetWeightPairs(Construction):
     LambdaRank('ndcg@10')
     """
 
-    name: ClassVar[str] = "ranknet_weight_pairs"
-
-    @property
-    def by_rows(self) -> bool:
-        return type(self) is RankNetWeightPairs
-
-    def leaf(
-        self, objective: "LambdaRank", round: Round, tier: Array, counts: npt.NDArray[np.int64] = NO_COUNTS
-    ) -> Leaf:
-        measure = objective.kind
-        if isinstance(measure, Custom) and measure.brute_force:
-            _warn_of_work(round.queries, measure, objective.reach)
-        return pair_leaf(objective, round, tier, counts)
-
 
 @dataclass(frozen=True, repr=False)
-class SpringSmooth(RankNetWeightPairs):
+class SpringSmooth(Construction, name="spring_smooth", everywhere=True):
     """The default with max(|dM|, ``floor`` points out of 100) in place of |dM|, our reading of "lower-bounded by 1".
 
     Every pair of different grade then has a force, also those below a cut-off, wherever the measure is defined.
@@ -187,21 +167,14 @@ class SpringSmooth(RankNetWeightPairs):
 
     floor: float = 1.0
 
-    name: ClassVar[str] = "spring_smooth"
-
     def __post_init__(self) -> None:
         keep(self, floor=positive(self.floor, "SpringSmooth: floor"))
 
-    @property
-    def least(self) -> float:
-        return POINT * self.floor
-
-    def cutoff(self, measure: Measure) -> int | None:
-        return None
+    least = property(lambda self: POINT * self.floor)
 
 
 @dataclass(frozen=True, repr=False)
-class LocalCost(RankNetWeightPairs):
+class LocalCost(Construction, name="local_cost"):
     """The default's force, between documents at most ``window`` ranks apart only (our reading; neighbours by default).
 
     Parameters
@@ -218,17 +191,10 @@ class LocalCost(RankNetWeightPairs):
 
     window: int = 1
 
-    name: ClassVar[str] = "local_cost"
-
     def __post_init__(self) -> None:
         keep(self, window=integer(self.window, "LocalCost: window"))
 
-    @property
-    def reach(self) -> int:
-        return self.window
-
-    def cutoff(self, measure: Measure) -> int | None:
-        return self.reach if measure.cutoff is None else min(self.reach, measure.cutoff)
+    reach = property(lambda self: self.window)
 
 
 def _slope(margin: float, shift: float) -> tuple[float, float]:
@@ -237,7 +203,7 @@ def _slope(margin: float, shift: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, repr=False)
-class LocalGradient(RankNetWeightPairs):
+class LocalGradient(Construction, name="local_gradient", costed=False, reach=1):
     """force = |dM(r, r+1)| / (|s_r - s_(r+1)| + ``margin``) between neighbours in the ranking of different grade.
 
     There is no pair cost: ``cost`` and ``sigma`` do not enter. Its derivative changes sign, so the hessian is our choice,
@@ -258,22 +224,15 @@ class LocalGradient(RankNetWeightPairs):
 
     margin: float = 1.0
 
-    name: ClassVar[str] = "local_gradient"
-    costed: ClassVar[bool] = False
-    reach = 1
-
     def __post_init__(self) -> None:
         keep(self, margin=positive(self.margin, "LocalGradient: margin"))
 
     def formulas(self, cost: Cost) -> tuple[Callable[..., Any], Callable[..., Any], float]:
         return cost.fast, _slope, float(self.margin)  # neighbours are few: the fast one is never called
 
-    def cutoff(self, measure: Measure) -> int | None:
-        return 1
-
 
 @dataclass(frozen=True, repr=False)
-class DiscreteBounded(Construction):
+class DiscreteBounded(Construction, name="discrete_bounded", pairwise=False, costed=False, everywhere=True):
     """force on a document = min(``bound`` points out of 100, |M with it moved to its ideal position - M|), towards there.
 
     The ideal position is the document's in the order of falling grades, equal ones as they stand in the ranking; each
@@ -299,15 +258,8 @@ class DiscreteBounded(Construction):
 
     bound: float = 1.0
 
-    name: ClassVar[str] = "discrete_bounded"
-    pairwise: ClassVar[bool] = False
-    costed: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         keep(self, bound=positive(self.bound, "DiscreteBounded: bound"))
-
-    def cutoff(self, measure: Measure) -> int | None:
-        return None
 
     def leaf(
         self, objective: "LambdaRank", round: Round, tier: Array, counts: npt.NDArray[np.int64] = NO_COUNTS
@@ -325,13 +277,8 @@ class DiscreteBounded(Construction):
         return Leaf(leaves.places, (place_kernel(measure.value, measure.tabled),), values, refuse, measure)
 
 
-def _names(possible: Callable[[type[Measure]], bool], cut: str = "") -> str:
-    """The measures for which something is possible, to be shown."""
-    return ", ".join(sorted(f"{name}{cut}" for name, kind in registered().items() if possible(kind)))
-
-
 @dataclass(frozen=True, repr=False)
-class Loss2(RankNetWeightPairs):
+class Loss2(Construction, name="loss2", by_rows=True):
     """NDCG-Loss2++: the default's force with another weight of the pair in place of |dM(i, j)|,
 
         w = |G_i - G_j| (|D(r_i) - D(r_j)| + mu |D(m) - D(m + 1)|) / ideal,  m = |r_i - r_j| >= 1,
@@ -360,22 +307,18 @@ class Loss2(RankNetWeightPairs):
 
     mu: float = 10.0
 
-    name: ClassVar[str] = "loss2"
-    by_rows = True
-
     def __post_init__(self) -> None:
         keep(self, mu=not_negative(self.mu, "Loss2: mu"))
 
     def check(self, measure: Measure) -> None:
         if not measure.falling:
+            possible = ", ".join(sorted(name for name, kind in registered().items() if kind.falling))
             raise LambdaplugError(
-                f"Loss2 needs a measure that is a sum of gain x discount, with a discount that falls: "
-                f"{_names(lambda kind: kind.falling)}; got {measure}."
+                f"Loss2 needs a measure that is a sum of gain x discount, with a discount that falls: {possible}; got "
+                f"{measure}."
             )
 
-    @property
-    def spaced(self) -> bool:
-        return self.mu > 0.0
+    spaced = property(lambda self: self.mu > 0.0)
 
     def seen(self, objective: "LambdaRank", queries: Queries, prepared: Prepared) -> Prepared:
         def make() -> Prepared:
@@ -395,20 +338,12 @@ class Loss2(RankNetWeightPairs):
         return PairDelta(begin_rows, spaced_delta) if self.spaced else super().pair_delta(measure, prepared)
 
 
-def _cuts(kind: type[Measure]) -> bool:
-    return any(field.name == "k" for field in fields(kind))
-
-
-def _uncut(kind: type[Measure]) -> bool:
-    """Whether this measure may be cut off, and need not be."""
-    try:
-        return not issubclass(kind, Custom) and _cuts(kind) and kind() is not None
-    except LambdaplugError:
-        return False
+def _fields(kind: type[Measure]) -> dict[str, Any]:
+    return {field.name: field for field in fields(kind)}
 
 
 @dataclass(frozen=True, repr=False)
-class Extended(RankNetWeightPairs):
+class Extended(Construction, name="extended", by_rows=True, everywhere=True):
     """Lambda-eX: more pairs for a measure with a cut-off k. A pair needs a document in C, where LambdaRank wants one in the
     first k.
 
@@ -444,9 +379,6 @@ class Extended(RankNetWeightPairs):
 
     documents: str = "static"
 
-    name: ClassVar[str] = "extended"
-    by_rows = True
-
     def __post_init__(self) -> None:
         if self.documents not in CHOICES:
             known = ", ".join(map(repr, CHOICES))
@@ -454,16 +386,15 @@ class Extended(RankNetWeightPairs):
 
     def check(self, measure: Measure) -> None:
         if measure.cutoff is None:
+            possible = ", ".join(sorted(f"{name}@k" for name, kind in registered().items() if "k" in _fields(kind)))
             raise LambdaplugError(
-                f"Extended adds pairs from below a measure's cut-off: expected one of {_names(_cuts, '@k')}, wta, or "
-                f"lp.custom with k=; {measure} has no cut-off."
+                f"Extended adds pairs from below a measure's cut-off: expected one of {possible}, wta, or lp.custom with "
+                f"k=; {measure} has no cut-off."
             )
 
-    def cutoff(self, measure: Measure) -> int | None:
-        return None
-
     def raises(self, measure: Measure) -> bool:
-        return not _uncut(type(measure))
+        own = _fields(type(measure)).get("k")  # a measure that may be cut off, and need not be, is weighed without it
+        return isinstance(measure, Custom) or own is None or own.default is not None
 
     def pair_delta(self, measure: Measure, prepared: Prepared) -> PairDelta:
         return measure.raised_delta() if self.raises(measure) else super().pair_delta(measure, prepared)
@@ -486,21 +417,14 @@ class Extended(RankNetWeightPairs):
         return Choice(rule, about, label_hash(objective.labels, queries), np.zeros(len(grade)))
 
 
-def _warn_of_work(queries: Queries, measure: Custom, reach: int | None) -> None:
-    longest = queries.longest
-    work = longest * min(longest, reach or longest) * min(longest, measure.k or longest)
-    if work <= BRUTE_FORCE_WORK:
-        return
-
-    def warn() -> None:
+def _warn_of_work(measure: Custom, longest: int, reach: int) -> None:
+    if longest * min(longest, reach) * min(longest, measure.k or longest) > BRUTE_FORCE_WORK:
         warnings.warn(
             f"{measure} has no delta: every pair of documents is swapped and measured again, n^3 for a query of n, and "
             f"the longest has {longest}. Give it delta= (see lp.custom and lp.verify), or k= if only the top counts.",
             LambdaplugWarning,
             stacklevel=2,
         )
-
-    queries.memo(("brute force", measure), warn)
 
 
 def as_construction(construction: "str | Construction") -> Construction:

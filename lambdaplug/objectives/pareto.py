@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
+from scipy.optimize import nnls
 
-from ..checking import integer, is_number, not_negative, positive
+from ..checking import integer, is_number, positive
 from ..errors import LambdaplugError
-from ..kernels import Leaf, blend_kernel, chance_kernel, gram_kernel
+from ..kernels import blend_kernel, chance_kernel, gram_kernel
 from ..measures import Measure, Prepared
 from ..queries import Array, Queries
 from ..schedules import Guard, Moment
@@ -24,53 +25,35 @@ from .smoothing import label_hash
 __all__ = ["Pareto", "min_norm", "reported"]
 
 METHODS = ("mgda", "chebyshev", "epsilon", "sample")
-SMOOTH, RATE = 0.01, 0.1  # unless said
-OPTIONS = {"bounds": ("epsilon",), "reference": ("chebyshev", "epsilon"), "smooth": ("chebyshev",)}
-OPTIONS |= {"preference": ("mgda", "chebyshev", "sample"), "rate": ("epsilon",), "seed": ("sample",)}
+BY_MEASURES = ("chebyshev", "epsilon")
+OPTIONS = {  # and the methods that have them; all others are for every method
+    "bounds": ("epsilon",),
+    "preference": ("mgda", "chebyshev", "sample"),
+    "rate": ("epsilon",),
+    "reference": BY_MEASURES,
+    "seed": ("sample",),
+    "smooth": ("chebyshev",),
+}
 VANISHED = 1e-12  # of the largest norm: a gradient that has nothing to say
 
 
 def min_norm(gram: ArrayLike) -> Array:
     """The point a of the simplex (a >= 0, sum a = 1) that minimises a' G a, for a Gram matrix G of any size.
 
-    Lawson and Hanson's active sets (1974), on the normal equations of |V a|^2 + t (sum a - 1)^2, G = V'V, whose
-    solution is a multiple of that point.
+    Of G = V'V, a multiple of it is the a >= 0 with the least |V a|^2 + t (sum a - 1)^2.
 
-    >>> min_norm([[4.0, 0.0], [0.0, 1.0]])
+    >>> min_norm([[4.0, 0.0], [0.0, 1.0]]).round(12)
     array([0.2, 0.8])
     """
     matrix = np.asarray(gram, dtype=np.float64)
     count, weight = len(matrix), float(np.trace(matrix)) / len(matrix)
     if weight == 0.0:
         return np.full(count, 1.0 / count)
-    kernel = matrix / weight + 1.0
-    a, active = np.zeros(count), np.zeros(count, dtype=bool)
-    for _ in range(3 * count):  # each step lowers the sum: more are not needed but for rounding
-        slope = np.where(active, -np.inf, 1.0 - kernel @ a)
-        if slope.max() <= 1e-13:
-            break
-        active[int(np.argmax(slope))] = True
-        while True:
-            wanted = np.zeros(count)
-            wanted[active] = np.linalg.lstsq(kernel[np.ix_(active, active)], np.ones(active.sum()), rcond=None)[0]
-            below = active & (wanted <= 0.0)
-            if not below.any():
-                a = wanted
-                break
-            a = a + float(np.min(a[below] / (a[below] - wanted[below]))) * (wanted - a)
-            active &= ~(below & (a <= 1e-15))
-            a[~active] = 0.0
-    found: Array = a / a.sum()
+    squares, vectors = np.linalg.eigh(matrix / weight)
+    root = np.sqrt(np.maximum(squares, 0.0))[:, None] * vectors.T
+    multiple = nnls(np.vstack([root, np.ones(count)]), np.append(np.zeros(count), 1.0))[0]
+    found: Array = multiple / multiple.sum()
     return found
-
-
-class _Values(NamedTuple):
-    """The parts' measures, found while they are ranked."""
-
-    leaves: list[Leaf]
-    kinds: list[Measure]
-    prepared: list[Prepared]
-    values: Array  # by part and query, before the norm
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,12 +111,12 @@ class Pareto(Objective):
         ``"norm"`` (default, except for sample) decides as if all g_m had norm 1, so that a part's scale does not matter;
         ``"none"`` takes them as they are (Désidéri's); ``"std"`` divides each query's gradients and hessians, part by
         part, by the standard deviation of its gradients, so that each query counts alike.
-    smooth : float, optional
-        For chebyshev, in units of the measures, default 0.01: the smaller, the more of the weight is on the worst part.
-    rate : float, optional
-        For epsilon: how fast multipliers move; default 0.1.
-    seed : int, optional
-        For sample; default 0.
+    smooth : float
+        For chebyshev, in units of the measures: the smaller, the more of the weight is on the worst part.
+    rate : float
+        For epsilon: how fast multipliers move.
+    seed : int
+        For sample.
     guard : Guard, optional
         ``lp.guard("ndcg@3", floor=0.6)`` lowers the weights after the first while that metric is below the floor.
 
@@ -161,24 +144,24 @@ class Pareto(Objective):
     bounds: Sequence[float] | None = None
     reference: Sequence[float] | None = None
     normalize: str | None = None
-    smooth: float | None = None
-    rate: float | None = None
-    seed: int | None = None
+    smooth: float = 0.01
+    rate: float = 0.1
+    seed: int = 0
     guard: Guard | None = None
 
     counted = True  # what it decides belongs to a round
     summable = False
-    moment: ClassVar[Moment | None] = None  # of a round's plan: the round
+    moment: ClassVar[Any] = None  # of a round's plan: the round
     origin: ClassVar[Pareto | None] = None  # and what was planned
 
     def __post_init__(self) -> None:
-        keep(self, parts=_checked_parts(self.parts))
-        method, count = self.method, len(self.parts)
+        parts, method = _checked_parts(self.parts), self.method
         if method not in METHODS:
             raise LambdaplugError(f"method: expected one of {', '.join(map(repr, METHODS))}, got {method!r}.")
-        for name, methods in OPTIONS.items():
-            if getattr(self, name) is not None and method not in methods:
-                raise LambdaplugError(f"{name}: it belongs to {' and '.join(methods)}, not to {method!r}.")
+        for field in fields(self):
+            methods = OPTIONS.get(field.name, METHODS)
+            if method not in methods and getattr(self, field.name) != field.default:
+                raise LambdaplugError(f"{field.name}: it belongs to {' and '.join(methods)}, not to {method!r}.")
         allowed = ("none", "std") if method == "sample" else ("norm", "none", "std")
         if self.normalize not in (None, *allowed):
             raise LambdaplugError(
@@ -186,23 +169,21 @@ class Pareto(Objective):
             )
         if self.guard is not None and not isinstance(self.guard, Guard):
             raise LambdaplugError(f"guard: expected lp.guard('ndcg@3', floor=...), got {self.guard!r}.")
-        if self.preference is not None:
-            keep(self, preference=_preference(self.preference, count))
-        if self.reference is not None:
-            keep(self, reference=_numbers(self.reference, "reference", count, "part"))
-        if self.smooth is not None:
-            keep(self, smooth=positive(self.smooth, "smooth"))
-        if self.rate is not None:
-            keep(self, rate=positive(self.rate, "rate"))
-        if self.seed is not None:
-            keep(self, seed=integer(self.seed, "seed", 0, 2**63 - 1))
-        if method == "epsilon":
-            keep(self, bounds=self._checked_bounds())
-        if method in ("chebyshev", "epsilon"):
-            for k in range(count):
-                self._measured(k)
-        if self.normalize == "std":
-            self._shaped()
+        keep(self, parts=parts, smooth=positive(self.smooth, "smooth"), rate=positive(self.rate, "rate"))
+        keep(self, seed=integer(self.seed, "seed", 0, 2**63 - 1))
+        for name, count in (("preference", len(parts)), ("reference", len(parts)), ("bounds", len(parts) - 1)):
+            if getattr(self, name) is not None:
+                keep(self, **{name: _numbers(getattr(self, name), name, count)})
+        if min(self.shares) < 0.0 or sum(self.shares) == 0.0:
+            raise LambdaplugError(f"preference: expected numbers >= 0, not all 0; got {list(self.shares)}.")
+        if method == "epsilon" and not (self.bounds and all(np.less(self.bounds, self.best[1:]))):
+            raise LambdaplugError(
+                "bounds: epsilon needs the least value of each measure after the first, less than its reference "
+                f"{list(self.best[1:])}, got {self.bounds!r}."
+            )
+        if method in BY_MEASURES:
+            for part in parts:
+                _goal(part)
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -213,15 +194,6 @@ class Pareto(Objective):
     def best(self) -> tuple[float, ...]:
         """The best value of each part's measure, 1 unless said."""
         return (1.0,) * len(self.parts) if self.reference is None else tuple(self.reference)
-
-    def _checked_bounds(self) -> tuple[float, ...]:
-        if self.bounds is None:
-            raise LambdaplugError("bounds: epsilon needs the least value of each measure after the first, got None.")
-        found = _numbers(self.bounds, "bounds", len(self.parts) - 1, "part after the first")
-        for bound, best in zip(found, self.best[1:], strict=True):
-            if bound >= best:
-                raise LambdaplugError(f"bounds: expected less than the reference {best:g}, got {bound:g}.")
-        return found
 
     @property
     def schedules(self) -> tuple[Guard, ...]:
@@ -249,15 +221,11 @@ class Pareto(Objective):
     # --- one round
 
     def resolved(self, moment: Moment) -> Pareto:
-        parts = tuple(part.resolved(moment) for part in self._shaped())
-        return planned(self, parts=parts, moment=moment, origin=self)
-
-    def _shaped(self) -> tuple[Objective, ...]:
-        if self.normalize != "std":
-            return tuple(self.parts)
-        return tuple(
-            part if isinstance(part, Pareto) else Mixture([(1.0, part)], normalize="std") for part in self.parts
-        )
+        parts = [
+            Mixture([(1.0, part)], normalize="std") if self.normalize == "std" and part.summable else part
+            for part in self.parts
+        ]
+        return planned(self, parts=tuple(part.resolved(moment) for part in parts), moment=moment, origin=self)
 
     def weights(
         self,
@@ -279,44 +247,29 @@ class Pareto(Objective):
     def answer(self, queries: Queries, values: Array, asked: Asked) -> tuple[Any, Any]:
         if asked.bias is not None:
             raise LambdaplugError(f"{self!r}: its parts' pairs cannot be weighed by positions one by one.")
-        if self.moment is None or self.origin is None:
+        if self.origin is None:
             plan = self.resolved(Moment(asked.iteration, asked.memory))
             return plan.answer(queries, values, asked._replace(memory=None))
         acting = [k for k, share in enumerate(self.shares) if share > 0.0]
-        measured = self._measuring(queries)
-        found = self._answers(acting, queries, values, asked, measured)
-        dtype = asked.dtype
+        goals = self._goals(queries)
+        measured = np.zeros((len(goals), len(queries)))  # by part and query, before the norm
+        measuring = [kind.measuring(own, out) for (kind, own), out in zip(goals, measured, strict=True)]
+        found = {k: self.parts[k].answer(queries, values, asked) for k in acting if not self.parts[k].summable}
+        others = [k for k in acting if k not in found]
+        together = answers([self.parts[k] for k in others], queries, values, asked, measuring)
+        found |= dict(zip(others, together, strict=True))
         if self.method == "sample":
-            drawn = self._drawn(queries, values)
-            weights = self._summed(np.bincount(drawn, minlength=len(self.parts)).astype(np.float64))
-            self.moment.weights[self.origin] = (weights / max(float(weights.sum()), 1.0)).tolist()
-            rows = np.repeat(drawn, queries.sizes)
-            gradient, hessian = np.zeros(len(rows), dtype), np.zeros(len(rows), dtype)
-            for k in acting:
-                np.copyto(gradient, found[k][0], where=rows == k)
-                np.copyto(hessian, found[k][1], where=rows == k)
-            return gradient, hessian
+            return self._drawn(queries, values, found)
         gram = self._gram([found[k][0] for k in acting])
-        chosen = self._decided(acting, gram, np.empty(0) if measured is None else self._means(measured))
+        chosen = self._decided(acting, gram, self._means(goals, measured))
         self.moment.weights[self.origin] = chosen
         weighed = [k for k in acting if chosen[k] > 0.0]
         for which in range(2):  # in place of the first part's: fresh memory would cost more than the sums
             blend_kernel()(np.array(chosen)[weighed], tuple(found[k][which] for k in weighed))
         return found[weighed[0]]
 
-    def _answers(
-        self, acting: list[int], queries: Queries, values: Array, asked: Asked, measured: _Values | None
-    ) -> dict[int, tuple[Any, Any]]:
-        """What the parts answer: those that can, together; and by the way, what their measures are."""
-        nested = {k: self.parts[k].answer(queries, values, asked) for k in acting if isinstance(self.parts[k], Pareto)}
-        others = [k for k in acting if k not in nested]
-        plans = [self.parts[k] for k in others]
-        found = answers(plans, queries, values, asked, () if measured is None else measured.leaves)
-        return nested | dict(zip(others, found, strict=True))
-
     def _summed(self, sums: Array) -> Array:
         """Over all workers."""
-        assert self.moment is not None
         return sums if self.moment.total is None else self.moment.total(sums)
 
     def _gram(self, gradients: list[npt.NDArray[Any]]) -> Array:
@@ -327,7 +280,6 @@ class Pareto(Objective):
 
     def _decided(self, acting: list[int], gram: Array, values: Array) -> list[float]:
         """The weights of all parts, from the acting ones' inner products and all parts' measures."""
-        assert self.moment is not None
         share = np.array(self.shares)
         norm = np.zeros(len(share))
         norm[acting] = np.sqrt(np.diag(gram))
@@ -341,7 +293,7 @@ class Pareto(Objective):
             by = scale / r
             own = min_norm(gram[np.ix_(inside, inside)] * np.outer(by, by)) / r
         elif self.method == "chebyshev":
-            behind = r * (np.array(self.best) - values)[alive] / (self.smooth or SMOOTH)
+            behind = r * (np.array(self.best) - values)[alive] / self.smooth
             own = r * np.exp(behind - behind.max())
         else:
             own = np.array([1.0, *multipliers])[alive]
@@ -349,86 +301,63 @@ class Pareto(Objective):
         weights[alive] = own * scale
         if weights.sum() == 0.0:  # the first part has vanished, and every bound holds
             weights[alive] = scale
-        weights /= weights.sum()
-        found: list[float] = weights.tolist()
+        found: list[float] = (weights / weights.sum()).tolist()
         return found if self.guard is None else self.guard.applied(found, self.moment.memory)
 
     def _multipliers(self, values: Array) -> list[float]:
         """epsilon's, moved by this round's measures."""
-        assert self.moment is not None
         last = self.moment.recall(("multipliers", self.origin)) or [0.0] * (len(self.parts) - 1)
         best, bounds = np.array(self.best[1:]), np.array(self.bounds)
-        moved = np.maximum(0.0, last + (self.rate or RATE) * ((best - values[1:]) / (best - bounds) - 1.0))
+        moved = np.maximum(0.0, last + self.rate * ((best - values[1:]) / (best - bounds) - 1.0))
         self.moment.keep(("multipliers", self.origin), moved.tolist())
         return moved.tolist()  # type: ignore[no-any-return]
 
-    def _drawn(self, queries: Queries, scores: Array) -> npt.NDArray[np.int64]:
-        """The part that each query has drawn."""
-        assert self.moment is not None
+    def _drawn(self, queries: Queries, scores: Array, found: dict[int, tuple[Any, Any]]) -> tuple[Any, Any]:
+        """Of each query the gradients of the part that it has drawn."""
         share = (np.array(self.shares) / sum(self.shares)).tolist()
         if self.guard is not None:
             share = self.guard.applied(share, self.moment.memory)
         chances = np.empty(len(queries))
-        chance_kernel()(scores, (label_hash(None, queries), self.seed or 0, 0), queries.offsets, chances)
-        ends = np.cumsum(share)
+        chance_kernel()(scores, (label_hash(None, queries), self.seed, 0), queries.offsets, chances)
         last = int(np.flatnonzero(share)[-1])  # rounding must not draw a part without a share
-        return np.minimum(np.searchsorted(ends, chances, side="right"), last)
+        drawn = np.minimum(np.searchsorted(np.cumsum(share), chances, side="right"), last)
+        counts = self._summed(np.bincount(drawn, minlength=len(share)).astype(np.float64))
+        self.moment.weights[self.origin] = (counts / max(float(counts.sum()), 1.0)).tolist()
+        rows = np.repeat(drawn, queries.sizes)
+        out = tuple(np.zeros_like(one) for one in next(iter(found.values())))
+        for k, part in found.items():
+            for into, own in zip(out, part, strict=True):
+                np.copyto(into, own, where=rows == k)
+        return out[0], out[1]
 
     # --- the parts' measures
 
-    def _measured(self, k: int) -> tuple[Measure, str | None]:
-        """Part k's measure, and the column of its labels."""
-        part = self.parts[k] if self.origin is None else self.origin.parts[k]
-        if isinstance(part, MeasureObjective):
-            return part.kind, part.labels
-        if part.goal is None:
-            raise LambdaplugError(
-                f"Pareto: {self.method} decides by the parts' measures, and {part!r} has none. Use method='mgda' or "
-                "'sample', or a part made for a measure such as lp.LambdaRank('ndcg')."
-            )
-        return part.goal, None
+    def _goals(self, queries: Queries) -> list[tuple[Measure, Prepared]]:
+        """Each part's measure, where they are needed, and what it sees of the queries."""
+        if self.origin is None or self.method not in BY_MEASURES:
+            return []
+        return [(_goal(part), _prepared(part, queries)) for part in self.origin.parts]
 
-    def _measuring(self, queries: Queries) -> _Values | None:
-        """What finds the parts' measures, where they are needed."""
-        if self.method not in ("chebyshev", "epsilon"):
-            return None
-        wanted = [self._measured(k) for k in range(len(self.parts))]
-        prepared = [
-            queries.memo(
-                (kind, source, False),
-                lambda kind=kind, source=source: kind.prepared_for(queries, source),  # type: ignore[misc]
-            )
-            for kind, source in wanted
-        ]
-        values = np.zeros((len(wanted), len(queries)))
-
-        each = zip(wanted, prepared, values, strict=True)
-        measuring = [kind.measuring(own, out) for (kind, _), own, out in each]
-        return _Values(measuring, [kind for kind, _ in wanted], prepared, values)
-
-    def _means(self, measured: _Values) -> Array:
-        """The mean of each part's measure."""
-        assert self.moment is not None
-        values = measured.values
-        defined = np.array([p.norm != 0.0 for p in measured.prepared]).reshape(values.shape)
-        norms = np.array([p.norm for p in measured.prepared]).reshape(values.shape)
-        sums = self._summed(np.stack([np.where(defined, values * norms, 0.0).sum(axis=1), defined.sum(axis=1)]))
+    def _means(self, goals: list[tuple[Measure, Prepared]], measured: Array) -> Array:
+        """The mean of each part's measure, over the queries where it is defined."""
+        if not goals:
+            return np.empty(0)
+        norms = np.stack([own.norm for _, own in goals])
+        defined = norms != 0.0
+        sums = self._summed(np.stack([np.where(defined, measured * norms, 0.0).sum(axis=1), defined.sum(axis=1)]))
         if not sums[1].all():
             k = int(np.argmin(sums[1]))
-            raise LambdaplugError(
-                f"{self.origin!r}: the measure of part {k}, {measured.kinds[k]}, is defined in no query."
-            )
+            raise LambdaplugError(f"{self.origin!r}: the measure of part {k}, {goals[k][0]}, is defined in no query.")
         found: Array = sums[0] / sums[1]
         self.moment.values[self.origin] = found.tolist()
         return found
 
 
 def _checked_parts(parts: Sequence[Objective]) -> tuple[Objective, ...]:
-    own = tuple(parts)
+    own = tuple(require_objective(part, "Pareto: ") for part in parts)
     if len(own) < 2:
         raise LambdaplugError(f"Pareto: expected at least two objectives, got {len(own)}.")
     for k, part in enumerate(own):
-        require_objective(part, "Pareto: ")
         if not part.summable and not isinstance(part, Pareto):
             raise LambdaplugError(
                 f"Pareto: {part!r} learns from all queries, and cannot be a part. Put Pareto inside it."
@@ -440,27 +369,33 @@ def _checked_parts(parts: Sequence[Objective]) -> tuple[Objective, ...]:
     return own
 
 
-def _preference(preference: Sequence[float], count: int) -> tuple[float, ...]:
-    found = tuple(not_negative(share, "preference") for share in preference)
-    if len(found) != count or sum(found) == 0.0:
+def _goal(part: Objective) -> Measure:
+    """The measure by which a part is judged."""
+    kind = part.kind if isinstance(part, MeasureObjective) else part.goal
+    if kind is None:
         raise LambdaplugError(
-            f"preference: expected one number >= 0 per part ({count}), not all 0; got {list(preference)!r}."
+            f"Pareto: chebyshev and epsilon decide by the parts' measures, and {part!r} has none. Use method='mgda' or "
+            "'sample', or a part made for a measure such as lp.LambdaRank('ndcg')."
         )
-    return found
+    return kind
 
 
-def _numbers(values: Sequence[float], name: str, count: int, unit: str) -> tuple[float, ...]:
+def _prepared(part: Objective, queries: Queries) -> Prepared:
+    if isinstance(part, MeasureObjective):
+        return part.prepared(queries)
+    kind = _goal(part)
+    return queries.memo((kind, None, False), lambda: kind.prepared_for(queries))
+
+
+def _numbers(values: Sequence[float], name: str, count: int) -> tuple[float, ...]:
     found = tuple(values)
     if len(found) != count or not all(is_number(value) and np.isfinite(value) for value in found):
-        raise LambdaplugError(f"{name}: expected one finite number per {unit} ({count}), got {values!r}.")
+        raise LambdaplugError(f"{name}: expected {count} finite numbers, got {values!r}.")
     return tuple(map(float, found))
 
 
 def reported(weights: Mapping[Hashable, list[float]], values: Mapping[Hashable, list[float]]) -> dict[str, float]:
     """What a round's Pareto has decided, by name; nothing where there was none."""
-    found: dict[str, float] = {}
-    for objective, own in weights.items():
-        if isinstance(objective, Pareto):  # the outermost is the last
-            found = {f"weight {k}": weight for k, weight in enumerate(own)}
-            found |= {f"measure {k}": value for k, value in enumerate(values.get(objective, []))}
-    return found
+    outermost = [objective for objective in weights if isinstance(objective, Pareto)][-1:]
+    found = {f"weight {k}": weight for one in outermost for k, weight in enumerate(weights[one])}
+    return found | {f"measure {k}": value for one in outermost for k, value in enumerate(values.get(one, []))}

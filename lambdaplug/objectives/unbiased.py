@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import plotting
-from ..checking import is_number, not_negative, positive, shown
+from ..checking import not_negative, positive, shown
 from ..columns import column_name
 from ..costs import RankNet
 from ..errors import LambdaplugError, LambdaplugWarning
@@ -26,15 +26,15 @@ from ..values import Value, keep
 from .base import EMPTY, Asked, Objective, Round, planned, require_objective
 from .lambdarank import LambdaRank
 
-__all__ = ["PositionBias", "Unbiased", "keep_state", "last_state"]
+__all__ = ["PositionBias", "State", "Unbiased", "begun", "keep_state", "last_state"]
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 Total: TypeAlias = Callable[[Array], Array]  # adds up over the workers that train together
-METHODS = ("additive", "pairwise")
+# By method: the usual regularization, by which pairwise curves are nearest to the truth; the additive one is LightGBM's.
+REGULARIZATION = {"additive": 0.0, "pairwise": 0.1}
 ROWS = "rows"
 MOST = 1 << 20  # positions
 USUAL_RATE = 0.1  # LightGBM's default, where no Booster says its own
-PAIRWISE_REGULARIZATION = 0.1  # by which curves are nearest to the truth; the additive method's is LightGBM's, 0
 DAMPING = 0.001  # LightGBM's: keeps a step finite where a position has no hessian
 
 
@@ -59,20 +59,14 @@ class PositionBias(Report, Value):
     method : str
         ``"additive"`` or ``"pairwise"``.
     columns : sequence
-        By position what was learned: one sequence (additive), or two (pairwise).
+        By position what was learned: one sequence, what was added to the scores (additive), or two, t+ and t-, relative to the
+        first position and 0 where no pair has shown them (pairwise).
     counts : sequence, optional
-        By position the number of rows, and of those with a label above 0.
+        By position the number of rows, and of those with a label above 0. Their ratio is what would be seen without a
+        correction.
 
     Attributes
     ----------
-    bias : array
-        By position, of the additive method: what was added to the scores. Otherwise empty.
-    plus, minus : array
-        By position, of the pairwise method: t+ and t-, relative to the first position; 0 where no pair has shown them.
-        Otherwise empty.
-    rows, clicks : array
-        By position: the number of rows, and of those with a label above 0. Their ratio is what would be seen without a
-        correction. Empty if they are not known.
     propensity : array
         By position, relative to the first one: how likely a click is for where it was shown alone. For the pairwise
         method t+. For the additive one o/(1 - a + a o), where o = exp(bias - bias of the first) is a ratio of odds, and a
@@ -98,62 +92,41 @@ class PositionBias(Report, Value):
     def written(self) -> str:
         return Value.__repr__(self)
 
-    def __repr__(self) -> str:
-        values = np.array2string(self.propensity, precision=3, threshold=10)
-        return f"PositionBias({self.method!r}, {len(self)} positions, propensity={values})"
-
-    def __str__(self) -> str:
-        return repr(self)
+    def _cells(self) -> list[list[str]]:
+        return [["position", "propensity"], *([f"{k}", f"{x:.3f}"] for k, x in enumerate(self.propensity.tolist()))]
 
     def __len__(self) -> int:
         return len(self.columns[0])
 
     @property
-    def bias(self) -> Array:
-        return np.array(self.columns[0]) if self.method == "additive" else EMPTY
-
-    @property
-    def plus(self) -> Array:
-        return np.array(self.columns[0]) if self.method == "pairwise" else EMPTY
-
-    @property
-    def minus(self) -> Array:
-        return np.array(self.columns[1]) if self.method == "pairwise" else EMPTY
-
-    @property
-    def rows(self) -> Array:
-        return np.array(self.counts[0])
-
-    @property
-    def clicks(self) -> Array:
-        return np.array(self.counts[1])
-
-    @property
     def propensity(self) -> Array:
+        learned = np.array(self.columns[0])
         if self.method == "pairwise":
-            return self.plus
-        known = len(self.clicks) > 0
-        first = int(np.argmax(self.rows > 0.0)) if known else 0
-        odds: Array = np.exp(self.bias - self.bias[first : first + 1])
+            return learned
+        rows, clicks = np.array(self.counts)
+        known = len(rows) > 0
+        first = int(np.argmax(rows > 0.0)) if known else 0
+        odds: Array = np.exp(learned - learned[first : first + 1])
         if not known:
             return odds
-        at_first = float(np.sum(self.clicks / odds[: len(self.clicks)]) / self.rows.sum())
-        chance = at_first / (1.0 + at_first - float(self.clicks.sum() / self.rows.sum()))
+        at_first = float(np.sum(clicks / odds[: len(clicks)]) / rows.sum())
+        chance = at_first / (1.0 + at_first - float(clicks.sum() / rows.sum()))
         return odds / (1.0 - chance + chance * odds)
 
     def plot(self, ax: Any = None, truth: npt.ArrayLike | None = None) -> Any:
         """The propensities by position, beside the clicks as they are, and the truth where it is known. Returns Matplotlib's axes."""
-        both = {"t+": self.plus, "t-": self.minus}
-        curves = both if self.method == "pairwise" else {self.method: self.propensity}
+        names = ("t+", "t-") if self.method == "pairwise" else ("additive",)
+        curves = self.columns if self.method == "pairwise" else [self.propensity]
+        rows, clicks = np.array(self.counts)
         with plotting.drawing(ax) as ax:
             if truth is not None:
                 known = np.asarray(truth, float)
                 ax.plot(known / known[0], "k--", label="truth")
-            for name, values in curves.items():
+            for name, values in zip(names, curves, strict=True):
                 ax.plot(values, marker="o", markersize=3, label=name)
-            seen = np.flatnonzero(self.clicks > 0.0)
+            seen = np.flatnonzero(clicks > 0.0)
             if len(seen):
-                rate = self.clicks[seen] / self.rows[seen]
+                rate = clicks[seen] / rows[seen]
                 ax.plot(seen, rate / rate[0], ":", color="gray", label="clicks, uncorrected")
             ax.set(xlabel="display position, 0 the top", ylabel="propensity relative to the first position")
             ax.set_title(f"How likely a position is looked at ({self.method})")
@@ -184,9 +157,8 @@ class State:
         counts = _sums(positions, (None, labels > 0.0), count, total)
         count = int(np.flatnonzero(counts[0]).max(initial=-1)) + 1
         self.counts = counts[:, :count]
-        missing = count - len(self.columns[0])
-        if missing > 0:
-            self.columns = [np.append(own, np.zeros(missing, own.dtype)) for own in self.columns]
+        missing = max(count - len(self.columns[0]), 0)
+        self.columns = [np.append(own, np.zeros(missing, own.dtype)) for own in self.columns]
 
     def copy(self) -> State:
         """One that may go on while this one stays as it is."""
@@ -214,21 +186,16 @@ class State:
         No click on a document that is seldom looked at says less than on another, never more: 1/t- is at most 1. What
         falls with the position in t- is the relevance of what was shown there.
         """
-        above, below = (
-            np.minimum(1.0 / np.where(own > 0.0, own, 1.0), most)[positions]
-            for own, most in zip(self.columns, (clip, 1.0), strict=True)
-        )
-        return above, below
+        inverse = [1.0 / np.where(own > 0.0, own, 1.0)[positions] for own in self.columns]
+        return np.minimum(inverse[0], clip), np.minimum(inverse[1], 1.0)
 
     def weigh(self, positions: Integers, plus: Array, minus: Array, total: Total | None, regularization: float) -> None:
         """t+ and t- from the costs of each row's pairs."""
         power = 1.0 / (1.0 + regularization)
         for k, sums in enumerate(_sums(positions, (plus, minus), len(self.columns[0]), total)):
             acting = sums > 0.0  # a position without pairs in this round keeps what it has
-            if acting.any():
-                new = self.columns[k].copy()
-                new[acting] = (sums[acting] / sums[np.argmax(acting)]) ** power
-                self.columns[k] = new
+            first = sums[np.argmax(acting)]
+            self.columns[k] = np.where(acting, (sums / np.where(acting, first, 1.0)) ** power, self.columns[k])
 
 
 def _sums(positions: Integers, values: Sequence[Any], count: int, total: Total | None) -> Array:
@@ -249,6 +216,16 @@ def keep_state(objective: Objective, state: State) -> None:
 def last_state(objective: Objective) -> State | None:
     """Of the training that began last with this objective, or one equal to it."""
     return _last.get(objective)
+
+
+def begun(objective: Objective, moment: Moment, method: str, start: PositionBias | None = None) -> State:
+    """What the objective has learned before this round, to go on from: it is kept for the next one."""
+    known: State | None = moment.recall(objective)
+    state = State(method, start) if known is None else known.copy()
+    moment.keep(objective, state)
+    if moment.memory is not None and not moment.look:
+        keep_state(objective, state)
+    return state
 
 
 Propensities: TypeAlias = Sequence[float] | npt.NDArray[Any] | PositionBias | Callable[[int], float]
@@ -348,34 +325,38 @@ class Unbiased(Objective):
     def __post_init__(self) -> None:
         if isinstance(require_objective(self.objective), Unbiased):
             raise LambdaplugError(f"expected an objective such as lp.LambdaRank('map'), got {self.objective!r}.")
-        method, known = self.method, self.propensities is not None
-        if method not in METHODS:
-            raise LambdaplugError(f"method: expected 'additive' or 'pairwise', got {shown(method)}.")
+        method, known, start = self.method, self.propensities is not None, self.start
         if known or method == "pairwise":
             _require_pairs(self.objective)
-        if self.rate is not None and (known or method == "pairwise"):
-            raise LambdaplugError("rate: it is the additive method's; leave it out.")
-        if self.normalize and not known:
-            raise LambdaplugError("normalize: it is for propensities=; leave it out.")
-        if known and self.position is None:
-            raise LambdaplugError(
+        for wrong, said in (
+            (method not in REGULARIZATION, f"method: expected 'additive' or 'pairwise', got {shown(method)}."),
+            (
+                self.rate is not None and (known or method == "pairwise"),
+                "rate: it is the additive method's; leave it out.",
+            ),
+            (self.normalize and not known, "normalize: it is for propensities=; leave it out."),
+            (
+                known and self.position is None,
                 "propensities: expected position= beside them, the name of a column or 'rows', as LightGBM renumbers the "
-                "positions of a Dataset."
-            )
-        start = self.start
-        if start is not None and (not isinstance(start, PositionBias) or known or start.method != method):
-            raise LambdaplugError(
-                f"start: expected what the same method has learned, lp.position_bias(booster), got {shown(start)}."
-            )
+                "positions of a Dataset.",
+            ),
+            (
+                start is not None and (not isinstance(start, PositionBias) or known or start.method != method),
+                f"start: expected what the same method has learned, lp.position_bias(booster), got {shown(start)}.",
+            ),
+        ):
+            if wrong:
+                raise LambdaplugError(said)
+        given = self.propensities
         keep(self, clip=positive(self.clip, "clip"), normalize=bool(self.normalize))
         if self.position is not None:
-            keep(self, position=column_name(self.position, "position"))
+            column_name(self.position, "position")
         if self.regularization is not None:
             keep(self, regularization=not_negative(self.regularization, "regularization"))
         if self.rate is not None:
             keep(self, rate=positive(self.rate, "rate"))
-        if self.propensities is not None:
-            keep(self, propensities=_propensities(self.propensities))
+        if known and not callable(given):
+            keep(self, propensities=tuple(_curve(given).tolist()))
 
     @property
     def counted(self) -> bool:
@@ -413,8 +394,7 @@ class Unbiased(Objective):
                 raise LambdaplugError(
                     "position: the data set does not say where its rows were shown. Attach a column, "
                     "lp.attach(data, position=values), 0 for the top, and name it: lp.Unbiased(..., position='position'); "
-                    "position='rows' if the rows of each query stand in the order shown; or store them: "
-                    "lgb.Dataset(X, y, group=sizes, position=values), dtrain.set_float_info('label_lower_bound', values)."
+                    "position='rows' if the rows of each query stand in the order shown."
                 )
             own = _checked(vector(queries.position, "position"))
             if len(own) != len(queries.labels):
@@ -431,16 +411,11 @@ class Unbiased(Objective):
         inner = self.objective.resolved(moment)
         if self.propensities is not None:
             return planned(self, objective=inner)
-        known: State | None = moment.recall(self)
-        if known is None and moment.memory is not None and moment.iteration > 0 and self.start is None:
+        anew = moment.memory is not None and moment.iteration > 0 and self.start is None
+        if anew and moment.recall(self) is None:
             _warn_of_a_new_beginning(moment.iteration)
-        state = State(self.method, self.start) if known is None else known.copy()
-        moment.keep(self, state)
-        if moment.memory is not None and not moment.look:
-            keep_state(self, state)
-        rate = self.rate
-        if rate is None and self.method == "additive":
-            rate = moment.rate()
+        state = begun(self, moment, self.method, self.start)
+        rate = moment.rate() if self.rate is None and self.method == "additive" else self.rate
         return planned(self, objective=inner, state=state, rate=rate, total=moment.total)
 
     def weights(self, queries: Queries) -> Array:
@@ -448,9 +423,7 @@ class Unbiased(Objective):
 
         def make() -> Array:
             positions = self.positions(queries)
-            last = int(positions.max(initial=-1))
-            assert self.propensities is not None
-            curve = _curve(_propensities(self.propensities), last + 1, int(positions.min(initial=last)))
+            curve = _curve(self.propensities, int(positions.max(initial=-1)) + 1)
             weight: Array = np.minimum(1.0 / curve, self.clip)[positions]
             if self.normalize:
                 clicked = queries.labels > 0.0
@@ -477,14 +450,13 @@ class Unbiased(Objective):
         more = plan.total is None and int(positions.max(initial=-1)) >= state.counts.shape[1]
         if more or not state.counts.size:
             state.begin(positions, queries.labels, plan.total)
+        regularization = REGULARIZATION[plan.method] if plan.regularization is None else plan.regularization
         if plan.method == "additive":
             shifted = values + state.columns[0][positions] if len(values) == len(positions) else values
             out = inner(shifted)
-            rate = USUAL_RATE if plan.rate is None else plan.rate
-            state.step(positions, out, plan.total, rate, plan.regularization or 0.0)
+            state.step(positions, out, plan.total, USUAL_RATE if plan.rate is None else plan.rate, regularization)
             return out
         out = inner(values, PairBias(*state.factors(positions, plan.clip), plus, minus, weight))
-        regularization = PAIRWISE_REGULARIZATION if plan.regularization is None else plan.regularization
         state.weigh(positions, plus, minus, plan.total, regularization)
         return out
 
@@ -509,37 +481,17 @@ def _require_pairs(objective: Objective) -> None:
         raise LambdaplugError(f"{objective!r}: method='pairwise' and propensities= need cost='ranknet'.")
 
 
-def _propensities(given: Propensities) -> tuple[float, ...] | Callable[[int], float]:
-    if callable(given):
-        return given
-    values = vector(given.propensity if isinstance(given, PositionBias) else given, "propensities")
-    for place, value in enumerate(values.tolist()):
-        _require_positive(place, value)
-    return tuple(values.tolist())
-
-
-def _require_positive(place: int, value: object) -> None:
-    if not is_number(value) or not 0.0 < value < np.inf:  # type: ignore[operator]
+def _curve(propensities: Any, count: int = 0) -> Array:
+    """By position, of which at least so many are needed."""
+    values = [propensities(place) for place in range(count)] if callable(propensities) else propensities
+    curve = vector(values.propensity if isinstance(values, PositionBias) else values, "propensities")
+    if len(curve) < count or not ((curve > 0.0) & (curve < np.inf)).all():
         raise LambdaplugError(
-            f"propensities: expected a finite number > 0 for every position, got {shown(value)} for position {place}. A position that "
-            "is never looked at has no clicks: leave out its rows, or give it a small number, as clip= bounds the weight."
+            f"propensities: expected a finite number > 0 for each of the positions 0 to {max(count, len(curve)) - 1}, got "
+            f"{shown(curve.tolist())}. A position that is never looked at has no clicks: leave out its rows, or give it a small "
+            "number, as clip= bounds the weight."
         )
-
-
-def _curve(propensities: tuple[float, ...] | Callable[[int], float], count: int, first: int) -> Array:
-    """By position."""
-    if callable(propensities):
-        values = [propensities(place) for place in range(count)]
-        for place, value in enumerate(values):
-            _require_positive(place, value)
-        return np.array(values, dtype=np.float64)
-    if count > len(propensities):
-        hint = " Positions count from 0: subtract 1." if first == 1 and count == len(propensities) + 1 else ""
-        raise LambdaplugError(
-            f"propensities: there are {len(propensities)}, for the positions 0 to {len(propensities) - 1}, and a row was shown at "
-            f"position {count - 1}.{hint}"
-        )
-    return np.array(propensities[:count])
+    return curve
 
 
 def _warn_of_a_new_beginning(trees: int) -> None:
