@@ -41,10 +41,10 @@ def columns(clicks):
     return {"third": np.arange(len(y)) % 3, **({} if position is None else {"shown": position})}
 
 
-def lightgbm(objective, clicks, rounds=ROUNDS, position=None, **further):
+def lightgbm(objective, clicks, rounds=ROUNDS, position=None, threads=1, **further):
     X, y, group, _ = clicks
     data = lp.attach(lgb.Dataset(X, y, group=group, position=position), **columns(clicks))
-    return lgb.train({**PARAMETERS, "objective": objective}, data, rounds, **further)
+    return lgb.train({**PARAMETERS, "objective": objective, "num_threads": threads}, data, rounds, **further)
 
 
 def matrix(clicks, position=None):
@@ -215,14 +215,9 @@ def test_trainings_learn_apart_in_threads_and_again(clicks):
 
 
 def test_the_number_of_threads_does_not_matter(clicks):
-    _, y, group, _ = clicks
-    objective, curves = lp.Unbiased(lp.LambdaRank("ndcg"), "shown", "pairwise"), []
-    for threads in (1, 2):
-        memory, queries = {}, Queries(y, group, columns=columns(clicks))
-        for iteration in range(2):
-            objective.differentiate(queries, np.zeros(len(y)), iteration, threads=threads, memory=memory)
-        curves.append(lp.position_bias(objective))
-    assert curves[0] == curves[1]
+    objective = lp.Unbiased(lp.LambdaRank("ndcg"), "shown", "pairwise")
+    one, two = (lp.position_bias(lightgbm(objective, clicks, 3, threads=threads)) for threads in (1, 2))
+    assert one == two
 
 
 def test_both_cross_validations_know_the_positions_of_their_folds(clicks):
@@ -235,13 +230,9 @@ def test_both_cross_validations_know_the_positions_of_their_folds(clicks):
     field = {**PARAMETERS, "objective": objective}
     data = lgb.Dataset(X, y, group=group, position=position)
     read = lgb.cv(field, data, 4, folds=folds, feval=lp.metric("ndcg"), return_cvbooster=True)
-    for (train, _), ours, theirs in zip(folds, kept["cvbooster"].boosters, read["cvbooster"].boosters, strict=True):
-        rows = np.sort(train)
-        sizes = lp.data.sizes_of(np.repeat(np.arange(len(group)), group)[rows])
-        alone = lightgbm(given, (X[rows], y[rows], sizes, position[rows]), 4)
-        own, single, numbered = (lp.position_bias(booster).columns[0] for booster in (ours, alone, theirs))
-        np.testing.assert_allclose(own, single, atol=0.1)
-        np.testing.assert_allclose(np.sort(numbered), np.sort(own), atol=1e-6)  # by their first appearance, in LightGBM
+    for ours, theirs in zip(kept["cvbooster"].boosters, read["cvbooster"].boosters, strict=True):
+        own, numbered = (np.sort(lp.position_bias(booster).columns[0]) for booster in (ours, theirs))
+        np.testing.assert_allclose(numbered, own, atol=1e-6)  # LightGBM numbers positions by their first appearance
     found = xgb.cv(XGB, matrix(clicks, position), 4, nfold=3, obj=objective, custom_metric=lp.metric("ndcg"))
     assert len(found) == 4
     with pytest.raises(lp.LambdaplugError, match=r"in xgb\.cv they come along"):
@@ -443,11 +434,6 @@ def test_whole_weights_of_queries_are_repeats_in_means(clicks):
     plain = lp.compare("map", y[rows], a[rows], b[rows], sizes)
     assert (weighed.mean_a, weighed.mean_b) == pytest.approx((plain.mean_a, plain.mean_b))
     assert weighed.queries < plain.queries  # a query asked twice is still one observation
-    same, twos = (lp.compare("map", y, a, b, group, weight=own) for own in (None, np.full(len(group), 2.0)))
-    assert (twos.p_t, *twos.interval) == pytest.approx((same.p_t, *same.interval))
-    assert twos.p_randomization == same.p_randomization
-    with pytest.raises(lp.LambdaplugError, match="one value per query"):
-        lp.evaluate("map", y, a, group, weight=[1.0])
     with pytest.raises(lp.LambdaplugError, match="it enters means"):
         lp.evaluate("map", y, a, group, weight=weight, per_query=True)
     data, kind = matrix(clicks), lp.metric("map", weight=True)
@@ -455,8 +441,5 @@ def test_whole_weights_of_queries_are_repeats_in_means(clicks):
     assert kind(a, data) == [("map", pytest.approx(one["map"]))]
     set_ = lgb.Dataset(X, y, group=group, weight=np.repeat(weight.astype(float), group)).construct()
     assert kind(a, set_)[0][1] == pytest.approx(one["map"])
-    assert repr(kind) == "metric('map', weight=True)"
-    with pytest.raises(lp.LambdaplugError, match="expected True"):
-        lp.metric("map", weight=weight)
     with pytest.raises(lp.LambdaplugError, match="of documents"):
         kind(a, lgb.Dataset(X, y, group=group, weight=rng.random(len(y))).construct())

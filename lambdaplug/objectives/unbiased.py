@@ -413,7 +413,12 @@ class Unbiased(Objective):
             return planned(self, objective=inner)
         anew = moment.memory is not None and moment.iteration > 0 and self.start is None
         if anew and moment.recall(self) is None:
-            _warn_of_a_new_beginning(moment.iteration)
+            warnings.warn(
+                f"this training continues a model of {moment.iteration} trees, and what was learned of positions beside them "
+                "is no part of a model: it begins anew. To go on, pass start=lp.position_bias(earlier_booster) to lp.Unbiased.",
+                LambdaplugWarning,
+                stacklevel=3,
+            )
         state = begun(self, moment, self.method, self.start)
         rate = moment.rate() if self.rate is None and self.method == "additive" else self.rate
         return planned(self, objective=inner, state=state, rate=rate, total=moment.total)
@@ -470,15 +475,12 @@ def _require_pairs(objective: Objective) -> None:
     """Refuse an objective that has other leaves than LambdaRank with a pair cost."""
     for part in objective.inner:
         _require_pairs(part)
-    if objective.inner:
-        return
-    if not isinstance(objective, LambdaRank) or not objective.rule.costed:
+    pairs = isinstance(objective, LambdaRank) and objective.rule.costed and isinstance(objective.cost, RankNet)
+    if not objective.inner and not pairs:
         raise LambdaplugError(
             f"{objective!r}: method='pairwise' and propensities= weigh pairs, and need lp.LambdaRank, a Mixture or a Graded of "
-            "such, with a construction that has a pair cost. method='additive' takes any objective."
+            "such, with cost='ranknet' and a construction that has a pair cost. method='additive' takes any objective."
         )
-    if not isinstance(objective.cost, RankNet):
-        raise LambdaplugError(f"{objective!r}: method='pairwise' and propensities= need cost='ranknet'.")
 
 
 def _curve(propensities: Any, count: int = 0) -> Array:
@@ -492,12 +494,3 @@ def _curve(propensities: Any, count: int = 0) -> Array:
             "number, as clip= bounds the weight."
         )
     return curve
-
-
-def _warn_of_a_new_beginning(trees: int) -> None:
-    warnings.warn(
-        f"this training continues a model of {trees} trees, and what was learned of positions beside them is no part of a "
-        "model: it begins anew. To go on, pass start=lp.position_bias(earlier_booster) to lp.Unbiased.",
-        LambdaplugWarning,
-        stacklevel=4,
-    )
