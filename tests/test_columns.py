@@ -286,7 +286,7 @@ def evaluate(measure, **columns):
 REFUSED = [
     (lambda: lp.Revenue(price=PRICE), r"price: expected the name of a column, .*lp.attach\(data, price=values\), and say price='price'"),
     (lambda: lp.AlphaNDCG(intents=INTENT), "say intents='intents'; rankers take fit"),
-    (lambda: lp.NDCG(k=[1, 2]), "k: expected the name of a column, .*say k='depth'"),
+    (lambda: lp.NDCG(k=[1, 2]), "k must be an integer >= 1 .*or the name of a column"),
     (lambda: lp.custom("mine", value, columns={"price": PRICE}), "say custom 'mine': columns='price'"),
     (lambda: evaluate(lp.Revenue(price="prise")), "'prise': there is none of this name in these rows; its columns: 'price', 'intent'"),
     (lambda: evaluate("ndcg(k='depth')", depth=[1, 0, 2, 3, 4, 5]), "expected cut-offs, one integer >= 1"),
@@ -295,7 +295,7 @@ REFUSED = [
     (lambda: lp.custom("mine", value, k=[1, 2], **OWN), "cut-offs per query are a column"),
     (lambda: lp.custom("mine", value), "fails for the ranked labels"),
     (lambda: lp.custom("mine", lambda price, labels: 1.0, **OWN), "and then columns by their names"),  # noqa: ARG005
-    (lambda: lp.AlphaNDCG(alpha=1.0), "less than 1"),
+    (lambda: lp.AlphaNDCG(alpha=1.0), "and < 1"),
     (lambda: lp.Revenue(click=[0, 2, 2, 2]).gains_of(LABELS, [PRICE]), "chances of at most 1"),
     (lambda: lp.Exposure(group="seller", target="equal"), "'size', 'merit'"),
     (lambda: evaluate(lp.Exposure(group="seller", target={0: 1})), "no share for the group 1"),
