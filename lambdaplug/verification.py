@@ -15,6 +15,7 @@ from .checking import integer
 from .columns import given
 from .custom import Custom
 from .errors import LambdaplugError
+from .evaluation import Part, per_query_values
 from .kernels import value_kernel
 from .measures import CNDCG, Array, Measure, Prepared, as_measure, query_deltas
 from .objectives import LambdaRank
@@ -57,31 +58,26 @@ class Verification(Report):
     """What :func:`verify` found; true if every delta was right, no force works against the value and every flag holds."""
 
     measure: str
-    ok: bool
     pairs: int  # swaps compared
     longest: int  # documents in the longest list
     worst: float  # the largest difference
     counterexample: Counterexample | None  # the first one, on the shortest list
+    fault: str  # what is wrong, if anything is
     note: str = ""
-    backwards: bool = False  # the counterexample's delta is right, and its force works towards the lower value
-    flag: str = ""  # what is wrong with the measure's flags, where its delta is right
+
+    @property
+    def ok(self) -> bool:
+        return not self.fault
 
     def __bool__(self) -> bool:
         return self.ok
 
     def __str__(self) -> str:
-        tried = f"all {self.pairs} pairs of lists of up to {self.longest} documents"
-        verdict = f"the delta equals the swap in {tried} (largest difference {self.worst:.1e})."
-        if self.backwards:
-            verdict = (
-                "forces are BACKWARDS: they push up the document with the higher gain, and the value falls when it rises. "
-                f"First: {self.counterexample}."
-            )
-        elif self.counterexample is not None:
-            verdict = f"the delta is WRONG (largest difference {self.worst:.3g}). First: {self.counterexample}."
-        elif self.flag:
-            verdict = f"a flag is WRONG: {self.flag}"
-        return f"{self.measure}: {verdict}{' ' if self.note else ''}{self.note}"
+        right = (
+            f"the delta equals the swap in all {self.pairs} pairs of lists of up to {self.longest} documents (largest "
+            f"difference {self.worst:.1e})."
+        )
+        return f"{self.measure}: {self.fault or right} {self.note}".rstrip()
 
 
 def verify(
@@ -129,43 +125,57 @@ def verify(
     values = _label_values(kind) if labels is None else np.asarray(labels, dtype=np.float64).ravel()
     if not values.size or not np.isfinite(values).all():
         raise LambdaplugError(f"verify: labels= are the finite label values to draw from, got {labels!r}.")
-    drawn = _draw(kind.cutoff, values, integer(trials, "verify: trials"), np.random.default_rng(seed))
-    sizes = np.array([len(ranked) for ranked in drawn])
-    own = _drawn_columns(kind, columns, sizes, np.random.default_rng(seed + 2))
-    queries = Queries(np.concatenate(drawn), sizes, columns=own)
+    rng = np.random.default_rng(seed)
+    drawn = _draw(kind.cutoff, values, integer(trials, "verify: trials"), rng)
+    queries = _queries(kind, drawn, columns, rng)
     prepared = kind.prepared_for(queries)
     signed = kind.pair_delta(prepared=prepared).signed
+    values = per_query_values([Part(kind)], queries, np.zeros(len(queries.labels)))[0]
+    rounding, tolerance = ROUNDING * np.nan_to_num(np.abs(values)).max(), SCALED if kind.scaled else TOLERANCE
 
-    pairs, worst, errors = 0, 0.0, list[tuple[float, float, Counterexample, bool]]()
-    largest = 0.0  # value of all
-    for q, ranked in enumerate(drawn):
+    pairs, worst = 0, 0.0
+    first: dict[bool, Counterexample] = {}  # by whether the force is backwards, and the delta right
+    for q, ranked in enumerate(drawn[:-1]):  # the last one is too long for this
         i, j, before, after = _exchanged(kind, prepared, queries.offsets, q)
         pairs += len(i)
-        for value in (before, *after.tolist()):
-            if prepared.norm[q] != 0.0 and not np.isfinite(value):
-                raise LambdaplugError(f"verify: {kind} is {value} for an order of the labels {ranked.tolist()}.")
-        if not len(i) or prepared.norm[q] == 0.0:
+        norm = prepared.norm[q]
+        if not len(i) or norm == 0.0:
             continue
-        change = (after - before) * prepared.norm[q]
+        scale = float(np.abs([before, *after]).max() * abs(norm))
+        if not np.isfinite(scale):
+            raise LambdaplugError(f"verify: {kind} is not finite for an order of the labels {ranked.tolist()}.")
+        change = (after - before) * norm
         expected = change if signed else np.abs(change)
         if getattr(kind, "gains_only", False):
             expected = np.where(change > 0.0, expected, 0.0)
         got = query_deltas(kind, prepared, queries.offsets, q)[i, j]
         difference = np.nan_to_num(np.abs(got - expected), nan=np.inf)
-        scale = float(max(abs(before), np.abs(after).max()) * abs(prepared.norm[q]))
-        worst, largest = max(worst, float(difference.max())), max(largest, scale)
+        worst = max(worst, float(difference.max()))
         # The pair's force works towards the higher grade above.
         grade = prepared.grade[queries.offsets[q] : queries.offsets[q + 1]]
         against = np.where((got > 0.0) & (not signed), -np.sign(grade[j] - grade[i]) * change, 0.0)
         for size, backwards in ((difference, False), (against, True)):
-            p = int(np.argmax(size > (SCALED if kind.scaled else TOLERANCE) * scale))  # the first, if any
-            example = Counterexample(ranked.tolist(), int(i[p]), int(j[p]), float(expected[p]), float(got[p]))
-            errors.append((float(size[p]), (SCALED if kind.scaled else TOLERANCE) * scale, example, backwards))
-    found = [(backwards, one) for size, allowed, one, backwards in errors if size > max(allowed, ROUNDING * largest)]
-    backwards, first = min(found, key=lambda one: one[0], default=(False, None))
-    flag = _wrong_flag(kind, drawn, columns, np.random.default_rng(seed + 1)) if first is None and kind.by_rows else ""
-    ok, note = first is None and not flag, _note(kind, first is not None and not backwards)
-    return Verification(str(kind), ok, pairs, int(sizes[-1]), worst, first, note, backwards, flag)
+            wrong = np.flatnonzero(size > max(tolerance * scale, rounding))
+            if len(wrong):
+                p = wrong[0]
+                numbers = int(i[p]), int(j[p]), float(expected[p]), float(got[p])
+                first.setdefault(backwards, Counterexample(ranked.tolist(), *numbers))
+    brute_force = isinstance(kind, Custom) and kind.brute_force
+    note = "It has no delta=, and is trained by brute-force swaps: checked are k=, if any, and the forces' direction."
+    if False in first:
+        fault = f"the delta is WRONG (largest difference {worst:.3g}). First: {first[False]}."
+        note = (
+            f"It has no delta=, so it is k={kind.cutoff} that does not hold: what stands below changes the value too."
+        )
+    elif first:
+        fault = (
+            "forces are BACKWARDS: they push up the document with the higher gain, and the value falls when it rises. "
+            f"First: {first[True]}."
+        )
+    else:
+        fault = _wrong_flag(kind, queries, rng) if kind.by_rows else ""
+    example = first.get(False, first.get(True))
+    return Verification(str(kind), pairs, len(drawn[-2]), worst, example, fault, note if brute_force else "")
 
 
 def _exchanged(
@@ -184,42 +194,39 @@ def _exchanged(
     return i, j, float(out[-1]), out[:-1]
 
 
-def _drawn_columns(
-    kind: Measure, columns: Mapping[str, Any] | None, sizes: npt.NDArray[np.int64], rng: np.random.Generator
-) -> dict[str, Any]:
-    """Columns for lists of these sizes: rows of those given, drawn together; cut-offs per query likewise."""
+def _queries(kind: Measure, lists: list[Array], columns: Mapping[str, Any] | None, rng: np.random.Generator) -> Queries:
+    """These lists, with rows of the columns that are given, drawn together, and cut-offs per query likewise."""
+    sizes = np.array([len(ranked) for ranked in lists])
     known = given(columns, ())
     known.where, known.how = "verify", "lp.verify(measure, columns={{{name!r}: values}}), of which values are drawn"
     own = {name: known.find(name) for name in kind.columns}
     per_query = getattr(kind, "k", None)
     length = min((len(values) for name, values in own.items() if name != per_query), default=1)
     rows = rng.integers(0, length, int(sizes.sum()))
-    return {name: rng.choice(values, len(sizes)) if name == per_query else values[rows] for name, values in own.items()}
+    drawn = {
+        name: rng.choice(values, len(sizes)) if name == per_query else values[rows] for name, values in own.items()
+    }
+    return Queries(np.concatenate(lists), sizes, columns=drawn)
 
 
-def _wrong_flag(kind: Measure, drawn: list[Array], columns: Mapping[str, Any] | None, rng: np.random.Generator) -> str:
-    """Whether the fast gradients are the exact ones, of these lists and a long one; if not, the first list where they are not."""
-    known = np.unique(np.concatenate(drawn))
-    lower = rng.choice(known[[0, (len(known) - 1) // 2]], DEEP)
-    lists = [*drawn, np.append(np.full(DEEP, known[(len(known) - 1) // 2]), lower)]
-    sizes, objective = np.array([*map(len, lists)]), LambdaRank(kind)
-    queries = Queries(np.concatenate(lists), sizes, columns=_drawn_columns(kind, columns, sizes, rng))
-    scores = np.concatenate([np.sort(rng.normal(size=n))[::-1] for n in sizes.tolist()])
-    fast, exact = (objective.differentiate(queries, scores, dtype=np.float64, exact=exact) for exact in (False, True))
-    for ranked, start in zip(lists, queries.offsets.tolist(), strict=False):
-        own = slice(start, start + len(ranked))
-        slack = FAST_ROUNDING * exact[1][own].max(initial=0.0)
-        for what, share, got, expected in zip(
-            ("hessian", "gradient"), (FAST, FAST_FORCE), fast[::-1], exact[::-1], strict=True
-        ):
-            wrong = np.flatnonzero(~(np.abs(got - expected)[own] <= share * exact[1][own] + slack))
-            for row in wrong[:1].tolist():
-                return (
-                    "lp.LambdaRank's fast gradients, which rely on symmetric, greater, coarse and scaled, are not the exact "
-                    f"ones. First: ranked labels [{_listed(ranked[:40])}{', ...' if len(ranked) > 40 else ''}], the {what} of "
-                    f"position {row} is {expected[own][row]:.6g}, the fast one {got[own][row]:.6g}."
-                )
-    return ""
+def _wrong_flag(kind: Measure, queries: Queries, rng: np.random.Generator) -> str:
+    """Whether the fast gradients are the exact ones; if not, the first row where they are not."""
+    scores = np.concatenate([np.sort(rng.normal(size=n))[::-1] for n in queries.sizes.tolist()])
+    objective = LambdaRank(kind)
+    fast, exact = (np.array(objective.differentiate(queries, scores, exact=x, dtype=np.float64)) for x in (False, True))
+    largest = [hessian.max(initial=0.0) for hessian in np.split(exact[1], queries.offsets[1:-1])]
+    allowed = np.array([[FAST_FORCE], [FAST]]) * exact[1] + FAST_ROUNDING * np.repeat(largest, queries.sizes)
+    wrong = np.argwhere(~(np.abs(fast - exact) <= allowed).T)
+    if not len(wrong):
+        return ""
+    row, what = wrong[0].tolist()
+    q = int(np.searchsorted(queries.offsets, row, "right")) - 1
+    start, end = queries.offsets[q : q + 2].tolist()
+    return (
+        "a flag is WRONG: lp.LambdaRank's fast gradients, which rely on symmetric, greater, coarse and scaled, are not the "
+        f"exact ones. First: ranked labels [{_listed(queries.labels[start:end])}], the {('gradient', 'hessian')[what]} of "
+        f"position {row - start} is {exact[what, row]:.6g}, the fast one {fast[what, row]:.6g}."
+    )
 
 
 def _listed(labels: Any) -> str:
@@ -227,7 +234,7 @@ def _listed(labels: Any) -> str:
 
 
 def _draw(k: int | None, values: Array, trials: int, rng: np.random.Generator) -> list[Array]:
-    """Label lists in growing length."""
+    """Label lists in growing length, and a long one."""
     beyond = (k + 1, k + 4) if k is not None and SHORT < k <= DEEPEST else ()
     sizes = np.concatenate([np.arange(trials) % (SHORT + 1), [*LONGER, *beyond]]).astype(np.int64)
     # Half of the lists draw from two values only: ties, and queries where nothing or everything is relevant.
@@ -235,20 +242,10 @@ def _draw(k: int | None, values: Array, trials: int, rng: np.random.Generator) -
     for n in (SHORT, LONGER[0], LONGER[-1], *beyond):  # sparse: the only one of its label among the last three
         lists.append(np.full(n, values.min()))
         lists[-1][n - rng.integers(1, 4)] = values.max()
-    return sorted(lists, key=len)
-
-
-def _note(measure: Measure, wrong: bool) -> str:
-    if isinstance(measure, Custom) and measure.brute_force:
-        if wrong and measure.k is not None:
-            return (
-                f"It has no delta=, so it is k={measure.k} that does not hold: what stands below changes the value too."
-            )
-        checked = "" if measure.k is None else "k= and "
-        return f"It has no delta= and is trained by brute-force swaps, so what was checked is {checked}the direction of its forces."
-    if measure.reach is not None:
-        return f"Compared for documents at most {measure.reach} apart: by its definition it is the pair's alone."
-    return ""
+    known = np.sort(values)
+    middle = known[(len(known) - 1) // 2]
+    deep = np.append(np.full(DEEP, middle), rng.choice([known[0], middle], DEEP))
+    return [*sorted(lists, key=len), deep]
 
 
 def _label_values(measure: Measure) -> Array:
