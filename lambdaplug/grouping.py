@@ -79,6 +79,7 @@ def query_sizes(qid: Any, name: str = "qid", rows: int | None = None) -> Sizes:
         if places > 1:
             raise LambdaplugError(
                 f"{name}: expected the rows of a query together; those of query {query!r} are in {places} places. Sort the "
-                "rows by query id: order = np.argsort(qid, kind='stable'), then X[order], labels[order], qid[order]."
+                "rows by query id: order = np.argsort(qid, kind='stable'), then X[order], labels[order], qid[order]. For "
+                "permutation_importance, which shuffles columns: scoring=lp.scorer(measure, qid=ids)."
             )
     return sizes

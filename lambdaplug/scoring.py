@@ -110,7 +110,7 @@ def warn_of_search(qid: Any, scored_by: str | None = None) -> None:
         cut = np.intersect1d(values[found["train"]], values[found["test"]])
         if len(cut):
             warnings.warn(
-                f"{len(cut)} of {len(np.unique(values[found['test']]))} queries that are scored were partly trained on, query "
+                f"queries that are scored were partly trained on, {len(cut)} of {len(np.unique(values[found['test']]))}, query "
                 f"{cut[0]!s} for one: the scores are too good. Say cv=lp.query_folds(qid=ids), or cv=GroupKFold(5) with "
                 "groups=ids: they cut no query.",
                 LambdaplugWarning,
