@@ -24,7 +24,6 @@ __all__ = [
     "cosine",
     "exponential",
     "guard",
-    "is_clipped",
     "is_constant",
     "join",
     "linear",
@@ -115,13 +114,6 @@ def check_of_iteration(number: object, name: str, example: str) -> Number:
             f"{name}: lp.on_plateau moves a mixture's weights: use it alone, or a schedule of the iteration."
         )
     return check(number, name, example)
-
-
-def is_clipped(number: Number) -> bool:
-    """Whether it is a schedule of a weight, which never leaves [0, 1]."""
-    if isinstance(number, join):
-        return any(map(is_clipped, number.schedules))
-    return isinstance(number, (linear, exponential))
 
 
 @dataclass(frozen=True, repr=False)

@@ -251,7 +251,7 @@ def test_sigma_and_mu_may_follow_schedules():
             moving.gradients(DATA.labels, SCORES, DATA.group, iteration=iteration),
             now.gradients(DATA.labels, SCORES, DATA.group),
         )
-    with pytest.raises(lp.LambdaplugError, match="sigma is -1 and mu 0 at iteration 2; sigma must be positive"):
+    with pytest.raises(lp.LambdaplugError, match="sigma is -1 at iteration 2; it must be positive"):
         lp.StochasticRank("ndcg", sigma=lambda m: 1.0 - m).gradients([0, 1], [0.0, 1.0], [2], iteration=2)
 
 

@@ -1,11 +1,11 @@
-"""Approx: true gradients of a smooth surrogate of the measure itself."""
+"""Approx: true gradients of a smooth surrogate of the measure itself; and what all that climb a measure's value share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +14,62 @@ from ..errors import LambdaplugError
 from ..kernels import Leaf, backward_kernel, get_num_threads, position_kernel, positions, smooth_kernel
 from ..measures import Measure, as_measure, registered
 from ..queries import Array, Queries, vector
-from ..schedules import Moment, Number, check_of_iteration, constant, is_clipped, is_constant
+from ..schedules import Moment, Number, check_of_iteration, constant
 from ..values import keep
-from .base import EMPTY, Round, ValueObjective, check_step, label_column, planned, refuse_document_weights
+from .base import (
+    EMPTY,
+    Round,
+    ValueObjective,
+    check_step,
+    label_column,
+    normalization,
+    planned,
+    refuse_document_weights,
+)
 
-__all__ = ["Approx"]
+__all__ = ["Approx", "Climbing"]
 
-EXAMPLE = "lp.cosine(1, 50, 200)"
+
+class Climbing(ValueObjective):
+    """The derivative of what a measure's value becomes when it is made smooth."""
+
+    usual: ClassVar[str] = "gauss_newton"  # its own hessian
+    positive: ClassVar[tuple[str, ...]] = ()  # numbers that must be
+    hessian: str
+    normalize: str | None
+
+    def __post_init__(self) -> None:
+        if self.hessian not in (self.usual, "constant"):
+            raise LambdaplugError(f"hessian: expected {self.usual!r} or 'constant', got {self.hessian!r}.")
+        check_step(None, self.normalize)
+        keep(self, labels=label_column(self.labels))
+        for name in self.scheduled:
+            number = getattr(self, name)
+            if number is not None:
+                keep(self, **{name: check_of_iteration(number, name, "lp.cosine(1, 50, 200)")})
+            if name in self.positive and number == 0.0:
+                raise LambdaplugError(f"{name}: expected a positive number or a schedule, got {number!r}.")
+
+    @property
+    def unit(self) -> bool:
+        return self.hessian == "constant"
+
+    @property
+    def std(self) -> bool:
+        return normalization(self.normalize, self.unit) == "std"
+
+    def resolved(self, moment: Moment) -> Any:
+        now = {name: moment.number(getattr(self, name)) for name in self.scheduled}
+        for name in self.positive:
+            if now[name] is not None and not now[name] > 0.0:
+                raise LambdaplugError(
+                    f"{self!r}: {name} is {now[name]:g} at iteration {moment.iteration}; it must be positive."
+                )
+        return planned(self, **now)
 
 
 @dataclass(frozen=True, repr=False)
-class Approx(ValueObjective):
+class Approx(Climbing):
     """Climb the measure itself, made smooth: ranks become positions that need not be integers,
 
         position(x) = 1 + sum over y != x of 1/(1 + exp(alpha (s_x - s_y))),
@@ -95,7 +140,7 @@ class Approx(ValueObjective):
     hessian: str = "gauss_newton"
     normalize: str | None = None
 
-    scheduled = "alpha", "beta"
+    scheduled = positive = "alpha", "beta"
     cutoff = None  # every pair moves positions
 
     def __post_init__(self) -> None:
@@ -106,34 +151,12 @@ class Approx(ValueObjective):
                 f"Approx: {kind} has no form in smooth positions; {', '.join(known)} have. "
                 "lp.LambdaRank, lp.SPSA and lp.FDSA take every measure."
             )
-        if self.hessian not in ("gauss_newton", "constant"):
-            raise LambdaplugError(f"hessian: expected 'gauss_newton' or 'constant', got {self.hessian!r}.")
-        check_step(None, self.normalize)
-        keep(self, measure=kind, labels=label_column(self.labels), alpha=_steepness(self.alpha, "alpha"))
-        if self.beta is not None:
-            keep(self, beta=_steepness(self.beta, "beta"))
-
-    @property
-    def unit(self) -> bool:
-        return self.hessian == "constant"
+        keep(self, measure=kind)
+        super().__post_init__()
 
     @property
     def std(self) -> bool:
         return self.normalize == "std"
-
-    @property
-    def steepness(self) -> Number:
-        """beta, or its default."""
-        return self.beta if self.beta is not None else 10.0 if self.kind.cutoff is None else 0.1
-
-    def resolved(self, moment: Moment) -> Approx:
-        now = {"alpha": moment.number(self.alpha), "beta": moment.number(self.steepness)}
-        for name, value in now.items():
-            if not value > 0.0:
-                raise LambdaplugError(
-                    f"{self!r}: {name} is {value:g} at iteration {moment.iteration}; it must be positive."
-                )
-        return planned(self, **now)
 
     def value(
         self,
@@ -155,7 +178,7 @@ class Approx(ValueObjective):
         if len(values) != len(queries.labels):
             raise LambdaplugError(f"scores: expected one per row ({len(queries.labels)}), got {len(values)}.")
         norm, found = self.prepared(queries).norm, np.full(len(queries), np.nan)
-        plan = self.resolved(Moment(iteration))
+        plan: Approx = self.resolved(Moment(iteration))
         queries.run([plan.leaf(Round(queries, values), found)], values, get_num_threads(), cutoff=self.cutoff)
         found[norm == 0.0] = np.nan
         if per_query:
@@ -175,18 +198,7 @@ class Approx(ValueObjective):
         smooth = self.kind.smooth()
         assert smooth is not None
         kernels = position_kernel(), smooth_kernel(smooth), backward_kernel()
-        cut = math.inf if k is None else k + 0.5, constant(self.steepness)
+        beta = constant(self.beta) if self.beta is not None else 10.0 if k is None else 0.1
+        cut = math.inf if k is None else k + 0.5, beta
         told = gain, norm, discount, constant(self.alpha), cut, values, round.coefficient, round.level
         return Leaf(positions, kernels, told)
-
-
-def _steepness(number: object, name: str) -> Number:
-    steepness = check_of_iteration(number, name, EXAMPLE)
-    if is_clipped(steepness):
-        raise LambdaplugError(
-            f"{name}: {number!r} is a schedule of a weight and never exceeds 1. Use {EXAMPLE}, lp.step({{0: 1, 100: 10}}) or a "
-            "function of the iteration, lambda m: 1 + 0.1 * m."
-        )
-    if is_constant(steepness) and not steepness > 0.0:  # type: ignore[operator]
-        raise LambdaplugError(f"{name}: expected a positive number or a schedule, got {number!r}.")
-    return steepness

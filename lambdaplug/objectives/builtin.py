@@ -347,13 +347,8 @@ class RankPairs(BuiltIn):
         if queries.query_weight is None:
             return [last]
         total = float(np.cumsum(queries.query_weight)[-1:].sum())  # summed one by one
-        if len(queries) and not 0.0 < total < math.inf:
-            raise LambdaplugError(
-                f"{self!r} divides weights by their mean, as its host does, and these add up to {total:g}: leave "
-                "them out, or give weights with a positive, finite sum."
-            )
         std, unit, weight, *rest = last.values
-        own = Leaf(kernels.weighed_as_xgboost, (), (weight, len(queries) / (total or 1.0)))
+        own = Leaf(kernels.weighed_as_xgboost, (), (weight, len(queries) / total if total else 0.0))
         return [own, last._replace(values=(std, unit, EMPTY, *rest))]
 
     def told(self, round: Round) -> tuple[Any, ...]:

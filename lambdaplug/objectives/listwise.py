@@ -131,19 +131,16 @@ class QuerySoftmax(ListObjective):
 
     def targets(self, queries: Queries) -> Array:
         def make() -> Array:
-            values = queries.labels_of(self.labels)
-            query = np.repeat(np.arange(len(queries)), queries.sizes)
-            labelled = ~np.isnan(values)
-            if self.target == "share":
-                if np.any(values < 0.0):
-                    raise LambdaplugError(
-                        f"{self!r}: shares need labels >= 0, got {np.nanmin(values):g}. Shift them, or use 'softmax'."
-                    )
-            else:
+            values, query = queries.labels_of(self.labels), np.repeat(np.arange(len(queries)), queries.sizes)
+            if self.target == "softmax":
                 top = np.full(len(queries), -np.inf)
-                np.maximum.at(top, query[labelled], values[labelled])
+                np.fmax.at(top, query, values)
                 values = np.exp(values - top[query])
-            total = np.bincount(query[labelled], values[labelled], len(queries))
+            elif np.any(values < 0.0):
+                raise LambdaplugError(
+                    f"{self!r}: shares need labels >= 0, got {np.nanmin(values):g}. Shift them, or use 'softmax'."
+                )
+            total = np.bincount(query, np.nan_to_num(values), len(queries))
             return np.asarray(values / np.where(total > 0.0, total, 1.0)[query])
 
         return queries.memo(("list targets", self.target, self.labels), make)

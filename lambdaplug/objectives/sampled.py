@@ -17,18 +17,10 @@ from ..kernels import AVERAGE, CASCADE, LINEAR, Leaf, over_rankings, plackett_lu
 from ..measures import ERR, MAP, MRR, Measure, as_measure, registered
 from ..measures.discounted import Discounted
 from ..queries import Array
-from ..schedules import Moment, Number, check_of_iteration, constant, is_constant
+from ..schedules import Number, constant
 from ..values import keep
-from .base import (
-    EMPTY,
-    Round,
-    ValueObjective,
-    check_step,
-    label_column,
-    normalization,
-    planned,
-    refuse_document_weights,
-)
+from .approx import Climbing
+from .base import EMPTY, Round, refuse_document_weights
 from .smoothing import drawing
 
 __all__ = ["PLRank", "StochasticRank"]
@@ -54,31 +46,17 @@ def admitted(measure: str | Measure, objective: str, others: tuple[type[Measure]
     )
 
 
-class Sampled(ValueObjective):
+class Sampled(Climbing):
     """What both have."""
 
-    usual: ClassVar[str]  # its own hessian
     others: ClassVar[tuple[type[Measure], ...]] = ()  # measures that it takes beside the linear ones
     samples: int
     seed: int
-    hessian: str
-    normalize: str | None
 
     def __post_init__(self) -> None:
-        kind = admitted(self.measure, type(self).__name__, self.others)
-        if self.hessian not in (self.usual, "constant"):
-            raise LambdaplugError(f"hessian: expected {self.usual!r} or 'constant', got {self.hessian!r}.")
-        check_step(None, self.normalize)
-        keep(self, measure=kind, labels=label_column(self.labels), samples=integer(self.samples, "samples"))
-        keep(self, seed=integer(self.seed, "seed", 0, 2**63 - 1))
-
-    @property
-    def unit(self) -> bool:
-        return self.hessian == "constant"
-
-    @property
-    def std(self) -> bool:
-        return normalization(self.normalize, self.unit) == "std"
+        super().__post_init__()
+        keep(self, measure=admitted(self.measure, type(self).__name__, self.others))
+        keep(self, samples=integer(self.samples, "samples"), seed=integer(self.seed, "seed", 0, 2**63 - 1))
 
     def over_rankings(
         self, loss: Any, round: Round, noise: tuple[float, str], how: tuple[float, int], lower: Array
@@ -224,35 +202,17 @@ class StochasticRank(Sampled):
     normalize: str | None = None
     labels: str | None = None
 
-    usual = "gauss_newton"
     others = tuple(CHAINS)
     scheduled = "sigma", "mu"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in self.scheduled:
-            keep(self, **{name: check_of_iteration(getattr(self, name), name, "lp.cosine(1.0, 0.1, 200)")})
-        if self.sigma == 0.0:
-            raise LambdaplugError("sigma: expected a positive number or a schedule, got 0.")
+    positive = ("sigma",)
 
     @property
     def cutoff(self) -> int | None:
         return self.kind.cutoff
 
-    def resolved(self, moment: Moment) -> StochasticRank:
-        if is_constant(self.sigma) and is_constant(self.mu):
-            return self
-        sigma, mu = moment.number(self.sigma), moment.number(self.mu)
-        if not (sigma > 0.0 and mu >= 0.0):
-            raise LambdaplugError(
-                f"{self!r}: sigma is {sigma:g} and mu {mu:g} at iteration {moment.iteration}; sigma must be positive "
-                "and mu >= 0."
-            )
-        return planned(self, sigma=sigma, mu=mu)
-
     def at(self, round: Round) -> list[Leaf]:
         sigma, mu, lower = constant(self.sigma), constant(self.mu), EMPTY
-        if mu > 0.0:
+        if mu != 0.0:
             lower = sigma * mu * np.nan_to_num(round.queries.labels_of(self.labels))
         how = sigma, CHAINS.get(type(self.kind), LINEAR)
         return self.over_rankings(stochastic_rank_kernel(), round, (sigma, "normal"), how, lower)
