@@ -25,9 +25,7 @@ import functools
 import inspect
 import itertools
 import json
-import math
 import os
-import time
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -125,24 +123,10 @@ class Scaled:
         return gradient * np.float32(self.factor), hessian * np.float32(self.factor)
 
 
-def mrr_of(mrr, average, ndcg):
-    """MRR's objective of other weights for MRR, MAP and NDCG, with noise that falls."""
-
-    def make(measure):
-        if not isinstance(measure, lp.MRR):
-            raise lp.LambdaplugError("It is MRR's.")
-        parts = [(mrr, measure), (average, lp.MAP(relevant=measure.relevant)), (ndcg, lp.NDCG())]
-        return lp.Mixture([(weight, lp.objective(m, support=None, noise=falling)) for weight, m in parts])
-
-    return make
-
-
 CANDIDATES = {
     "falling": functools.partial(lp.objective, noise=falling),
     "falling with the spread": Spread,
     "a third of the scale": lambda measure: Scaled(lp.objective(measure), 0.3),
-    "falling, MRR .25 .25 .5": mrr_of(0.25, 0.25, 0.5),
-    "falling, MRR .1 .65 .25": mrr_of(0.1, 0.65, 0.25),
 }
 PEERS = {  # a measure that one cannot do, it leaves out
     "Loss2": lambda m: lp.LambdaRank(m, construction=lp.constructions.Loss2()),
@@ -447,26 +431,40 @@ def compared(found, ours, rivals):
         if not those:
             continue
         best = max(those, key=lambda c: those[c].mean())
-        difference = found[name, text, host, ours] - those[best]
-        test = stats.ttest_1samp(difference, 0.0)
-        low, high = test.confidence_interval(0.95)
-        rows.append((name, text, host, best, those[best].mean(), difference.mean(), low, high, test.pvalue))
-    names = ["set", "measure", "host", "best rival", "its value", "difference", "low", "high", "p"]
-    table = pd.DataFrame(rows, columns=names)
-    table["p (Holm)"] = holm(np.nan_to_num(table["p"].to_numpy(), nan=1.0))
+        known = {"best rival": best, "its value": those[best].mean()}
+        found_here = interval_of(found[name, text, host, ours] - those[best])
+        rows.append({"set": name, "measure": text, "host": host} | known | found_here)
+    return corrected(rows)
+
+
+def interval_of(values):
+    """Mean, 95 % interval, t and p of paired differences."""
+    test = stats.ttest_1samp(values, 0.0)
+    low, high = test.confidence_interval(0.95)
+    found = {"difference": values.mean(), "low": low, "high": high}
+    return found | {"t": test.statistic, "n": len(values), "p": test.pvalue}
+
+
+def corrected(rows):
+    """A table of cells, with their p-values after Holm's correction."""
+    table = pd.DataFrame(rows)
+    if rows:
+        table["p (Holm)"] = holm(np.nan_to_num(table["p"].to_numpy(), nan=1.0))
     return table
 
 
-def report(table, title):
-    ahead = int((table["difference"] > 0).sum())
-    decided = table["p (Holm)"] < 0.05
-    wins, losses = int((decided & (table["difference"] > 0)).sum()), int((decided & (table["difference"] < 0)).sum())
-    print(f"\n{title}")
-    print(table.to_string(index=False, float_format=lambda x: f"{x:.4f}"))
-    print(
-        f"ahead in the mean in {ahead} of {len(table)} cells; significantly (p < .05, Holm) ahead in {wins}, "
-        f"behind in {losses}; mean difference {table['difference'].mean():+.4f}"
+def summary(table):
+    decided, ahead = table["p (Holm)"] < 0.05, table["difference"] > 0
+    return (
+        f"ahead in the mean in {ahead.sum()} of {len(table)} cells; significantly (p < .05, Holm) ahead in "
+        f"{(decided & ahead).sum()}, behind in {(decided & ~ahead).sum()}"
     )
+
+
+def report(table, title):
+    print(f"\n{title}")
+    print(table.drop(columns=["t", "n"]).to_string(index=False, float_format=lambda x: f"{x:.4f}"))
+    print(f"{summary(table)}; mean difference {table['difference'].mean():+.4f}")
     means = table.groupby("set", sort=False)["difference"].mean()
     print("mean difference by set: " + ", ".join(f"{name} {mean:+.4f}" for name, mean in means.items()))
 
@@ -599,20 +597,6 @@ def tried(options, out):
 CELL = ["set", "measure", "host"]
 
 
-def interval_of(values):
-    """Mean, 95 % interval, t and p of paired differences."""
-    test = stats.ttest_1samp(values, 0.0)
-    low, high = test.confidence_interval(0.95)
-    return {
-        "difference": values.mean(),
-        "low": low,
-        "high": high,
-        "t": test.statistic,
-        "n": len(values),
-        "p": test.pvalue,
-    }
-
-
 def over_replicates(frame, ours, rivals):
     """One row per cell: ours less the best of the rivals, which are named for each host, over the trials that all did.
 
@@ -630,10 +614,7 @@ def over_replicates(frame, ours, rivals):
             found = interval_of((test[ours] - test[best])[done].to_numpy())
             known = {"best rival": best, "its value": test.loc[done, best].mean()}
             rows.append(dict(zip(CELL, cell, strict=True)) | known | found)
-    table = pd.DataFrame(rows)
-    if len(table):
-        table["p (Holm)"] = holm(np.nan_to_num(table["p"].to_numpy(), nan=1.0))
-    return table
+    return corrected(rows)
 
 
 def over_sets(table):
@@ -677,12 +658,8 @@ def report_tuned(frame, options):
         for name, rival, rivals in versus:
             table = over_replicates(trained, name, rivals)
             if len(table):
-                decided, ahead = table["p (Holm)"] < 0.05, table["difference"] > 0
                 print(f"\n{name} less {rival}, {how}: points of 100 (t over n replicates)\n{shown(table)}")
-                print(
-                    f"ahead in the mean in {ahead.sum()} of {len(table)} cells; significantly (p < .05, Holm) ahead in "
-                    f"{(decided & ahead).sum()}, behind in {(decided & ~ahead).sum()}"
-                )
+                print(summary(table))
     same = frame[(frame["split"] == 0) & (frame["seed"] >= APART)]
     if options.seeds > 1 and len(same):
         print(
@@ -786,9 +763,6 @@ def options_given():
     )
     parser.add_argument("--seeds", type=int, default=5, help="of the third table of --tuned")
     parser.add_argument("--patience", type=int, help="end a training when so many rounds were no better; --tuned: 20")
-    parser.add_argument(
-        "--minutes", type=float, default=math.inf, help="stop then, and report what is done; the next run goes on"
-    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="trainings at a time, each on one thread")
     parser.add_argument(
         "--above", metavar="FILE", help="the cells.csv of a run with ordinary parameters: its panels in the picture"
@@ -830,21 +804,11 @@ def main():
     options = options_given()
     out = folder(options)
     one = play_trial if options.tuned else play
-    todo, end = list(tasks(options, out)), time.monotonic() + 60 * options.minutes
-    with tqdm(total=len(todo), desc="trainings" if options.tuned else "cross-validations", disable=None) as bar:
-        if options.jobs == 1:
-            for task in todo:
-                if time.monotonic() > end:
-                    break
-                one(task)
-                bar.update()
-        else:
-            with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
-                for _ in concurrent.futures.as_completed([pool.submit(one, task) for task in todo]):
-                    bar.update()
-                    if time.monotonic() > end:
-                        pool.shutdown(cancel_futures=True)
-                        break
+    todo, what = list(tasks(options, out)), "trainings" if options.tuned else "cross-validations"
+    with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        done = map(one, todo) if options.jobs == 1 else pool.map(one, todo)
+        for _ in tqdm(done, total=len(todo), desc=what, disable=None):
+            pass
     if options.tuned:
         own = report_tuned(tried(options, out), options)
     else:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from ..checking import is_number, refuse_data, shown
+from ..checking import is_number, shown
 from ..costs import RankNet
 from ..errors import LambdaplugError
 from ..measures import CNDCG, MAP, MRR, NDCG, Measure, as_measure
@@ -25,22 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["as_objective", "objective"]
 
-# What recipes/tournament.py keeps: see recipes/guide/objectives.md.
-NOISE = 1.0
-F = TypeVar("F", bound=Callable[..., Any])
 PACKAGE = __name__.partition(".")[0]
-DISTANCE = 0.01  # the hosts' own
-
-
-def _makes(function: F) -> F:
-    """What makes objectives, and is none: say so to a booster."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        refuse_data(args, "lp.objective makes objectives")
-        return function(*args, **kwargs)
-
-    return call  # type: ignore[return-value]
+# The distance and the normalisation are the hosts' own; the noise is what recipes/tournament.py keeps.
+OPTIONS = {"cost": RankNet(distance=0.01), "normalize": "log", "noise": 1.0}
 
 
 class Options(TypedDict, total=False):
@@ -60,7 +45,6 @@ class Options(TypedDict, total=False):
     seed: int
 
 
-@_makes
 def objective(
     measure: str | Measure,
     *,
@@ -117,7 +101,7 @@ def objective(
     share = total if share is None else share
     if not is_number(share) or not 0.0 <= share <= 1.0:
         raise LambdaplugError(f"share: expected a number from 0 to 1, the support's weight, got {shown(share)}.")
-    given: dict[str, Any] = {"cost": RankNet(distance=DISTANCE), "normalize": "log", "noise": NOISE, **options}
+    given: dict[str, Any] = {**OPTIONS, **options}
     own = LambdaRank(kind, **given)
     if not helpers or share == 0.0:
         return own
