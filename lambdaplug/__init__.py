@@ -16,13 +16,13 @@ from .hosts.base import position_bias
 from .hosts.callback import callback
 from .hosts.front import front
 from .kernels import set_num_threads
-from .measures.cascade import ERR, MRR, RBP
-from .measures.discounted import CNDCG, DCG, NDCG, MeanNDCG
-from .measures.intents import ERRIA, AlphaNDCG
-from .measures.lexicographic import Lexicographic
-from .measures.market import Exposure, Revenue
-from .measures.order import BPref, Pairs, Spearman
-from .measures.relevance import MAP, WTA, Hit, Precision, Recall
+from .measures.cascade import *
+from .measures.discounted import *
+from .measures.intents import *
+from .measures.lexicographic import *
+from .measures.market import *
+from .measures.order import *
+from .measures.relevance import *
 from .objectives import (
     FDSA,
     SPSA,
@@ -59,47 +59,27 @@ if TYPE_CHECKING:
 __docformat__ = "numpy"
 
 __all__ = [
-    "CNDCG",
-    "DCG",
-    "ERR",
-    "ERRIA",
     "FDSA",
-    "MAP",
-    "MRR",
-    "NDCG",
-    "RBP",
     "SPSA",
-    "WTA",
-    "AlphaNDCG",
     "Approx",
-    "BPref",
     "Calibrated",
     "DaskLGBMRanker",
     "DaskXGBRanker",
-    "Exposure",
     "Graded",
-    "Hit",
     "LGBMRanker",
     "LambdaRank",
     "LambdaplugError",
     "LambdaplugWarning",
-    "Lexicographic",
     "ListMLE",
-    "MeanNDCG",
     "Mixture",
     "PLRank",
-    "Pairs",
     "Pareto",
     "PositionBias",
-    "Precision",
     "Preferences",
     "QueryRMSE",
     "QuerySoftmax",
     "RankNet",
-    "Recall",
-    "Revenue",
     "Sigmoid",
-    "Spearman",
     "StochasticRank",
     "Unbiased",
     "XGBDataIter",
@@ -139,6 +119,7 @@ __all__ = [
     "step",
     "verify",
 ]
+__all__ += measures.MEASURES  # and every family's, which star imports bring
 
 if not TYPE_CHECKING:  # else a name that does not exist would pass type checks
 

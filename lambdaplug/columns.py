@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from .checking import as_numbers, shown
 from .errors import LambdaplugError
 
-__all__ = ["Attached", "Columns", "attach", "attached", "carry", "column_name", "of_data_set"]
+__all__ = ["Columns", "attach", "attached", "carry", "column_name", "of_data_set"]
 
 D = TypeVar("D")
 Array = npt.NDArray[np.float64]
@@ -58,106 +58,6 @@ def as_column(values: Any, name: str) -> Values:
     return found
 
 
-# --- what is attached to data sets ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Attached:
-    """The columns of a host's data set, or of the one that it was cut from."""
-
-    values: Mapping[str, Values] = field(default_factory=dict)
-    rows: Integers | None = None  # of a part: which rows of the whole it has
-    sizes: Integers | None = None  # of a part: the group sizes of the whole
-
-
-# The hosts' data sets have no room for further columns: they are kept here as long as their data set is.
-_attached: weakref.WeakKeyDictionary[Any, Attached] = weakref.WeakKeyDictionary()
-
-
-def attach(data: D, **columns: Any) -> D:
-    """Give a data set further columns, by name; objectives, measures and metrics use them by that name.
-
-    Parameters
-    ----------
-    data : lightgbm.Dataset, xgboost.DMatrix, QuantileDMatrix or ExtMemQuantileDMatrix, or Dask's DaskDMatrix
-        The training data or a validation set. Each has columns of its own.
-    **columns : array-like, or Dask collections for a DaskDMatrix
-        One value per row, such as clicks or prices; one value per query; a table with one row per document, such as its
-        judgements for several intents; or pairs of row numbers, (better, worse), shape (m, 2). They are copied. NaN says that
-        a row has none, where that has a meaning: a label that is not known.
-
-    Returns
-    -------
-    data
-        The same object. Columns that it has already stay, unless one of the same name is given.
-
-    Notes
-    -----
-    LightGBM's subsets and the folds of ``lgb.cv`` use the columns of the data set that they were cut from. A slice of an XGBoost
-    DMatrix does not say which rows it holds, so it begins without columns; ``xgb.cv`` takes them along with
-    ``folds = lp.query_folds(group)``, ``folds=folds`` and ``fpreproc=folds.fpreproc``.
-
-    Examples
-    --------
-    >>> import lightgbm as lgb
-    >>> import lambdaplug as lp
-    >>> train = lgb.Dataset([[0.1], [0.2], [0.3]], [0, 1, 1], group=[3])
-    >>> train = lp.attach(train, clicks=[0, 0, 1], price=[10.0, 20.0, 5.0])
-    >>> lp.attached(train)
-    {'clicks': array([0, 0, 1]), 'price': array([10., 20.,  5.])}
-    """
-    spread = hasattr(data, "worker_map")  # Dask's, whose columns are Dask collections
-    if not spread and not hasattr(data, "get_label"):  # which the data sets of both hosts have, and nothing else
-        raise LambdaplugError(
-            "attach: expected a data set, such as lgb.Dataset(X, y, group=sizes) or xgb.DMatrix(X, y, qid=ids), got "
-            f"{type(data).__name__}. Rankers take fit(..., columns={{...}}), and functions of arrays columns={{...}}."
-        )
-    before = of_data_set(data)
-    kept = before.values if before.rows is None else {}
-    given = columns if spread else {name: as_column(values, name) for name, values in columns.items()}
-    _attached[data] = Attached({**kept, **given})
-    return data
-
-
-def attached(data: Any) -> dict[str, Values]:
-    """The columns that :func:`attach` gave a data set.
-
-    Parameters
-    ----------
-    data : lightgbm.Dataset or xgboost.DMatrix
-        What they were attached to; a fold of ``xgb.cv`` has those of the whole.
-
-    Returns
-    -------
-    dict
-        By name the values, as they were given.
-
-    Examples
-    --------
-    >>> import xgboost as xgb
-    >>> import lambdaplug as lp
-    >>> lp.attached(lp.attach(xgb.DMatrix([[0.1], [0.2]], [0, 1], qid=[0, 0]), clicks=[1, 0]))
-    {'clicks': array([1, 0])}
-    """
-    return dict(of_data_set(data).values)
-
-
-def of_data_set(data: Any) -> Attached:
-    """What a data set has been given; the same object until it is given more."""
-    return _attached.get(data, NONE)
-
-
-NONE = Attached()
-
-
-def carry(whole: Any, part: Any, rows: Integers, sizes: Integers) -> None:
-    """Give a part of a data set, which has these rows, the columns of the whole, whose group sizes these are."""
-    _attached[part] = Attached({} if whole is None else of_data_set(whole).values, rows, sizes)
-
-
-# --- columns as they are read -----------------------------------------------------------------------------------------
-
-
 class Pairs(NamedTuple):
     """Pairs of rows, one of which is better, by query, and within it in the order given."""
 
@@ -167,30 +67,28 @@ class Pairs(NamedTuple):
     number: Integers  # which of the pairs attached these are
 
 
+@dataclass(frozen=True, eq=False)
 class Columns:
     """The columns of some rows. ``where`` and ``how`` are for errors: what these rows are, and how they get a column."""
 
-    def __init__(
-        self,
-        attached: Attached | None = None,
-        sizes: npt.ArrayLike = (),
-        where: str = "these rows",
-        how: str = "columns={{{name!r}: values}}",
-    ) -> None:
-        own = attached or NONE
-        self.values, self.rows = own.values, own.rows
-        self.sizes = np.asarray(sizes if own.sizes is None else own.sizes, dtype=np.int64)  # of the whole
-        self.where, self.how = where, how
+    values: Mapping[str, Values] = field(default_factory=dict)  # of the rows that they were attached to
+    rows: Integers | None = None  # of a part of those: which ones it has
+    sizes: npt.ArrayLike | None = None  # the group sizes of the whole
+    where: str = "these rows"
+    how: str = "columns={{{name!r}: values}}"
+
+    @property
+    def groups(self) -> Integers:
+        return np.asarray(() if self.sizes is None else self.sizes, dtype=np.int64)
 
     @property
     def total(self) -> int:
         """How many rows the whole has."""
-        return int(self.sizes.sum())
+        return int(self.groups.sum())
 
     def part(self, rows: Integers) -> Columns:
         """Those of some of these rows."""
-        own = Attached(self.values, rows if self.rows is None else self.rows[rows], self.sizes)
-        return Columns(own, where=self.where, how=self.how)
+        return replace(self, rows=rows if self.rows is None else self.rows[rows])
 
     def find(self, name: str) -> Values:
         """A column as it was attached."""
@@ -208,11 +106,11 @@ class Columns:
     def taken(self, name: str) -> Values:
         """What each of these rows has; a value per query is that of all its rows."""
         values = self.find(name)
-        if len(values) == len(self.sizes) != self.total:
-            values = np.repeat(values, self.sizes, axis=0)
+        if len(values) == len(self.groups) != self.total:
+            values = np.repeat(values, self.groups, axis=0)
         if len(values) != self.total:
             self.refuse(
-                name, f"expected one value per row ({self.total}) or per query ({len(self.sizes)}), got {len(values)}."
+                name, f"expected one value per row ({self.total}) or per query ({len(self.groups)}), got {len(values)}."
             )
         return values if self.rows is None else values[self.rows]
 
@@ -229,7 +127,7 @@ class Columns:
 
     def numbers_of_rows(self) -> list[Array]:
         """Every column with numbers for each of these rows, those of a table one by one."""
-        fitting = [name for name, values in self.values.items() if len(values) in (self.total, len(self.sizes))]
+        fitting = [name for name, values in self.values.items() if len(values) in (self.total, len(self.groups))]
         return [np.asarray(one, np.float64) for name in fitting for one in np.atleast_2d(self.taken(name).T)]
 
     def _checked(self, name: str, values: Values, missing: bool = False, least: float = -np.inf) -> Array:
@@ -289,10 +187,95 @@ class Columns:
         return values.astype(np.float64)
 
 
+# --- what is attached to data sets ------------------------------------------------------------------------------------
+
+# The hosts' data sets have no room for further columns: they are kept here as long as their data set is.
+_attached: weakref.WeakKeyDictionary[Any, Columns] = weakref.WeakKeyDictionary()
+
+
+def attach(data: D, **columns: Any) -> D:
+    """Give a data set further columns, by name; objectives, measures and metrics use them by that name.
+
+    Parameters
+    ----------
+    data : lightgbm.Dataset, xgboost.DMatrix, QuantileDMatrix or ExtMemQuantileDMatrix, or Dask's DaskDMatrix
+        The training data or a validation set. Each has columns of its own.
+    **columns : array-like, or Dask collections for a DaskDMatrix
+        One value per row, such as clicks or prices; one value per query; a table with one row per document, such as its
+        judgements for several intents; or pairs of row numbers, (better, worse), shape (m, 2). They are copied. NaN says that
+        a row has none, where that has a meaning: a label that is not known.
+
+    Returns
+    -------
+    data
+        The same object. Columns that it has already stay, unless one of the same name is given.
+
+    Notes
+    -----
+    LightGBM's subsets and the folds of ``lgb.cv`` use the columns of the data set that they were cut from. A slice of an XGBoost
+    DMatrix does not say which rows it holds, so it begins without columns; ``xgb.cv`` takes them along with
+    ``folds = lp.query_folds(group)``, ``folds=folds`` and ``fpreproc=folds.fpreproc``.
+
+    Examples
+    --------
+    >>> import lightgbm as lgb
+    >>> import lambdaplug as lp
+    >>> train = lgb.Dataset([[0.1], [0.2], [0.3]], [0, 1, 1], group=[3])
+    >>> train = lp.attach(train, clicks=[0, 0, 1], price=[10.0, 20.0, 5.0])
+    >>> lp.attached(train)
+    {'clicks': array([0, 0, 1]), 'price': array([10., 20.,  5.])}
+    """
+    spread = hasattr(data, "worker_map")  # Dask's, whose columns are Dask collections
+    if not spread and not hasattr(data, "get_label"):  # which the data sets of both hosts have, and nothing else
+        raise LambdaplugError(
+            "attach: expected a data set, such as lgb.Dataset(X, y, group=sizes) or xgb.DMatrix(X, y, qid=ids), got "
+            f"{type(data).__name__}. Rankers take fit(..., columns={{...}}), and functions of arrays columns={{...}}."
+        )
+    before = of_data_set(data)
+    kept = before.values if before.rows is None else {}
+    given = columns if spread else {name: as_column(values, name) for name, values in columns.items()}
+    _attached[data] = Columns({**kept, **given})
+    return data
+
+
+def attached(data: Any) -> dict[str, Values]:
+    """The columns that :func:`attach` gave a data set.
+
+    Parameters
+    ----------
+    data : lightgbm.Dataset or xgboost.DMatrix
+        What they were attached to; a fold of ``xgb.cv`` has those of the whole.
+
+    Returns
+    -------
+    dict
+        By name the values, as they were given.
+
+    Examples
+    --------
+    >>> import xgboost as xgb
+    >>> import lambdaplug as lp
+    >>> lp.attached(lp.attach(xgb.DMatrix([[0.1], [0.2]], [0, 1], qid=[0, 0]), clicks=[1, 0]))
+    {'clicks': array([1, 0])}
+    """
+    return dict(of_data_set(data).values)
+
+
+def of_data_set(data: Any) -> Columns:
+    """What a data set has been given; the same object until it is given more."""
+    return _attached.get(data, NONE)
+
+
+NONE = Columns()
+
+
+def carry(whole: Any, part: Any, rows: Integers, sizes: Integers) -> None:
+    """Give a part of a data set, which has these rows, the columns of the whole, whose group sizes these are."""
+    _attached[part] = Columns({} if whole is None else of_data_set(whole).values, rows, sizes)
+
+
 def given(columns: Mapping[str, Any] | None, sizes: npt.ArrayLike) -> Columns:
     """Those of a call with arrays: ``columns={"price": prices}``."""
     if columns is not None and not isinstance(columns, Mapping):
         raise LambdaplugError(f"columns: expected a mapping such as {{'price': prices}}, got {shown(columns)}.")
-    return Columns(
-        Attached({str(name): as_column(values, str(name)) for name, values in (columns or {}).items()}), sizes
-    )
+    return Columns({name: as_column(values, name) for name, values in (columns or {}).items()}, sizes=sizes)

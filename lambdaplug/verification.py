@@ -5,7 +5,7 @@ and its fast gradients, which rest on what its flags promise, against exact ones
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -197,8 +197,8 @@ def _exchanged(
 def _queries(kind: Measure, lists: list[Array], columns: Mapping[str, Any] | None, rng: np.random.Generator) -> Queries:
     """These lists, with rows of the columns that are given, drawn together, and cut-offs per query likewise."""
     sizes = np.array([len(ranked) for ranked in lists])
-    known = given(columns, ())
-    known.where, known.how = "verify", "lp.verify(measure, columns={{{name!r}: values}}), of which values are drawn"
+    how = "lp.verify(measure, columns={{{name!r}: values}}), of which values are drawn"
+    known = replace(given(columns, ()), where="verify", how=how)
     own = {name: known.find(name) for name in kind.columns}
     per_query = getattr(kind, "k", None)
     length = min((len(values) for name, values in own.items() if name != per_query), default=1)

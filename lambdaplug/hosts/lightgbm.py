@@ -10,7 +10,7 @@ import lightgbm as lgb
 import numpy as np
 import numpy.typing as npt
 
-from ..columns import NONE, Attached, Columns, attach, of_data_set
+from ..columns import NONE, Columns, attach, of_data_set
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..evaluation import Metric
 from ..grouping import group_sizes
@@ -155,9 +155,8 @@ def _columns(data: lgb.Dataset, where: str) -> Columns:
     while part is not holder:
         used = np.asarray(part.used_indices, dtype=np.int64)
         rows, part = used if rows is None else used[rows], part.reference
-    own = Attached(of_data_set(holder).values, rows)
     how = "lp.attach(data, {name}=values); a ranker takes fit(..., columns={{{name!r}: values}}, eval_columns=[...])"
-    return Columns(own, holder.get_group(), where, how)
+    return Columns(of_data_set(holder).values, rows, holder.get_group(), where, how)
 
 
 def _rows_alone(data: Rows) -> Queries:

@@ -4,6 +4,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 import xgboost as xgb
 
 from ..callers import method_of
-from ..columns import Columns, attach, of_data_set
+from ..columns import attach, of_data_set
 from ..data import whole_queries
 from ..errors import LambdaplugError
 from ..evaluation import Metric
@@ -162,21 +163,20 @@ def _queries(
     weight: npt.NDArray[Any],
     position: npt.NDArray[Any],
 ) -> Queries:
-    rows = data.num_row()
+    rows, own = data.num_row(), replace(of_data_set(data), where=_called(data), how=HOW)
     if rows == 0:  # a worker of a cluster without a share
-        return Queries([], [], columns=Columns(of_data_set(data), (), _called(data), HOW))
+        return Queries([], [], columns=own)
     if labels.size != rows:
         raise LambdaplugError(
             f"the DMatrix has {rows} rows and {labels.size} labels: xgb.DMatrix(X, label=y, qid=ids)."
         )
     group = np.diff(bounds.astype(np.int64)) if bounds.size > 1 else None
     query_weight = weight if weight.size else None
-    own = of_data_set(data)
     return Queries(
         labels.reshape(rows),
         group,
         query_weight=query_weight,
-        columns=Columns(own, () if group is None else group, _called(data), HOW),
+        columns=own if own.sizes is not None else replace(own, sizes=group),
         position=position if position.size else None,
     )
 
