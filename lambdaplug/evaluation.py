@@ -14,7 +14,7 @@ import numpy.typing as npt
 from .checking import import_pandas, one_of, refuse_swapped, shown
 from .columns import column_name
 from .errors import LambdaplugError
-from .kernels import Leaf, expected_kernel, get_num_threads, leaves, tied_value_kernel
+from .kernels import Leaf, get_num_threads, leaves
 from .measures import DCG, NDCG, Measure, Prepared, as_measures, registered
 from .queries import Array, Queries, vector
 from .rows import one_a_query
@@ -191,13 +191,13 @@ def per_query_values(
         kind = _by_letor(part.kind) if part.convention == "letor" else part.kind
         make = functools.partial(kind.prepared_for, queries, part.labels)
         prepared, value = queries.memo((kind, part.labels, False), make), np.zeros(len(queries))
-        steps.append(_measuring(kind, prepared, value, part.ties))
+        steps.append(_measuring(kind, prepared, value, part.ties, queries, ranked))
         made.append((part, prepared.norm, value))
     queries.run(steps, ranked, threads)
     return [_complete(part, norm, value, queries.sizes) for part, norm, value in made]
 
 
-def _measuring(kind: Measure, prepared: Prepared, out: Array, ties: Ties) -> Leaf:
+def _measuring(kind: Measure, prepared: Prepared, out: Array, ties: Ties, queries: Queries, scores: Array) -> Leaf:
     """The leaf that writes a measure's values, before their norms."""
     if ties == "stable":
         return kind.measuring(prepared, out)
@@ -206,8 +206,12 @@ def _measuring(kind: Measure, prepared: Prepared, out: Array, ties: Ties) -> Lea
             f"ties: {kind} has no gain by which equal scores could stand: expected ties='stable', got {ties!r}."
         )
     gain, _, _, discount, k = prepared
-    kernel = expected_kernel(_expectation(kind)) if ties == "expected" else tied_value_kernel(kind.value)
-    return Leaf(leaves.measured_ties, (kernel,), (gain, discount, k, ties != "worst", out), measure=kind)
+    known, query = np.nan_to_num(gain, nan=-np.inf), np.repeat(np.arange(len(queries)), queries.sizes)
+    rows = np.lexsort((known if ties == "worst" else -known, -scores, query))
+    order = (rows - queries.offsets[query]).astype(np.int32)
+    if ties == "expected":
+        return Leaf(leaves.expected(_expectation(kind)), (), (gain, discount, k, order, out), measure=kind)
+    return kind.measuring(prepared, out, order)
 
 
 def _expectation(kind: Measure) -> Callable[..., float]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .columns import Columns, Pairs, given
 from .errors import LambdaplugError
 from .grouping import Array, group_sizes, vector
-from .kernels import BAD_SCORE, LATER, Leaf, Rooms, Team, count_kernel, finite_kernel, leaves, rank_kernel, run_round
+from .kernels import LATER, Leaf, Rooms, Team, count_kernel, leaves, rank_kernel, run_round
 from .rows import MANY_ROWS, levels, row_order
 
 __all__ = ["Array", "Queries", "group_sizes", "refuse_score", "vector"]
@@ -181,18 +181,17 @@ class Queries:
         with self._making:
             last, self._order = self._order, None
         order, known = (row_order(self.offsets), len(self.labels) <= MANY_ROWS) if last is None else (last, True)
-        sorts = rank_kernel if known or self.longest > COUNTED else count_kernel
-        kernel = sorts() if ranked else finite_kernel()
-        steps = [Leaf(leaves.ranked, (kernel,), ()), *steps]
+        first = [Leaf(leaves.checked, (), (), lambda row: refuse_score(scores, row))]
+        if ranked:
+            sorts = rank_kernel if known or self.longest > COUNTED else count_kernel
+            first.append(Leaf(leaves.ranked, (sorts(),), ()))
+        steps = [*first, *steps]
         rooms = self.memo(("rooms", cutoff, threads, levels, only), lambda: Rooms(edges, self.offsets, levels))
         while said := run_round(steps, (self.offsets, scores, order, edges), rooms, threads, team):
             leaf, what, where = said
-            refuse = steps[leaf].refuse
             if what == LATER:
                 steps[leaf].compile(where)
-            elif what == BAD_SCORE or refuse is None:
-                refuse_score(scores, where)
-            else:
+            elif (refuse := steps[leaf].refuse) is not None:
                 refuse(where)
         if ranked and only is None:
             self._order = order

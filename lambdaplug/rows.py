@@ -35,15 +35,16 @@ def row_order(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     return rows
 
 
-def ideal_order(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], int]:
-    """For each query its rows by falling value, NaN last, equal ones by row; and the first row with an infinite value, or -1."""
+def ideal_order(values: npt.NDArray[np.float64], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """For each query its rows by falling value, NaN last, equal ones by row."""
     missing = np.isnan(values)
     if missing.any():
-        values = np.where(missing, -np.finfo(np.float64).max, values)
+        values = np.where(missing, -np.inf, values)
     del missing  # millions of rows: nothing is kept longer than needed
     longest = int(np.diff(offsets).max(initial=0))
     order, buffers = row_order(offsets), (np.empty((2, longest)), np.empty((2, longest), np.int32))
-    return order, int(rank_kernel()(values, offsets, 0, len(offsets) - 1, order, *buffers))
+    rank_kernel()(values, offsets, 0, len(offsets) - 1, order, *buffers)
+    return order
 
 
 def gain_levels(
@@ -73,7 +74,7 @@ def _gain_levels(
     sizes = np.diff(offsets)
     filled = sizes > 0
     start = np.repeat(offsets[:-1], sizes)
-    rows = start + ideal_order(gain, offsets)[0]
+    rows = start + ideal_order(gain, offsets)
     falling, graded = gain[rows], grade[rows]
     new = falling[1:] != falling[:-1]
     alike = np.where(new, graded[1:] < graded[:-1], graded[1:] == graded[:-1])  # NaN is not equal to itself

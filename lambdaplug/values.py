@@ -86,7 +86,7 @@ class Value:
         words: list[str] = []
         named = False
         own: Any = self
-        for field in dataclasses.fields(own):
+        for field in sorted(dataclasses.fields(own), key=lambda field: bool(field.kw_only)):
             value = getattr(self, field.name)
             if value != field.default:
                 required = field.default is dataclasses.MISSING and not field.kw_only

@@ -6,74 +6,80 @@ from typing import Any
 
 import numpy as np
 
-from .jit import REDUCE, compile_kernel, inlinable, line, load
+from .jit import REDUCE, compile_kernel, inlinable, line, located
+from .layout import *
+from .round import leaf, level_of
 
 # Boosters square sums of gradients and divide them by sums of hessians in float32: beyond this, to infinite leaves.
-LARGEST = 1e18
+LARGEST = np.float32(1e18)
 BLOCK = 1024  # rows that stay near the processor
-FOUR = 4
-
-
-@functools.cache
-def shape_kernel() -> Callable[..., None]:
-    """``kernel(gradient, hessian, std, unit, offsets, first, last)``, in place, the first query's rows at index 0 on.
-
-    ``std``: divide each query's gradients and hessians by the standard deviation of its gradients. ``unit``: every
-    hessian is 1.
-    """
-
-    def kernel(gradient: Any, hessian: Any, std: bool, unit: bool, offsets: Any, first: int, last: int) -> None:
-        base = offsets[first]
-        factor = np.ones(FOUR)
-        for query in range(first, last, FOUR):
-            if std:
-                deviations(gradient, offsets, query, min(query + FOUR, last), base, factor)
-            for own in range(query, min(query + FOUR, last)):
-                for row in range(offsets[own] - base, offsets[own + 1] - base):
-                    gradient[row] *= factor[own - query]
-                    hessian[row] = 1.0 if unit else hessian[row] * factor[own - query]
-
-    return compile_kernel(kernel)
 
 
 @inlinable
-def deviations(gradient: Any, offsets: Any, first: int, last: int, base: int, factor: Any) -> None:
-    """1 / the standard deviation of up to four queries' gradients; 1 where that is 0.
+def shape(gradient: Any, hessian: Any, std: bool, unit: bool) -> None:
+    """One query's. ``std``: divide by the standard deviation of the gradients. ``unit``: every hessian is 1."""
+    n, factor = len(gradient), 1.0
+    if std and n > 0:
+        mean = spread = 0.0
+        for r in range(n):
+            mean += gradient[r]
+        mean /= n
+        for r in range(n):
+            spread += (gradient[r] - mean) ** 2
+        spread /= n
+        factor = 1.0 / np.sqrt(spread) if spread > 0.0 else 1.0
+    for r in range(n):
+        gradient[r] *= factor
+        hessian[r] = 1.0 if unit else hessian[r] * factor
 
-    Each sum has to wait for its last addition, and four of them at once wait no longer than one.
-    """
-    start, length, shortest = np.zeros(FOUR, np.int64), np.zeros(FOUR, np.int64), 0
-    for x in range(last - first):
-        start[x] = offsets[first + x] - base
-        length[x] = offsets[first + x + 1] - offsets[first + x]
-        shortest = length[x] if x == 0 else min(shortest, length[x])
-    mean, spread = np.zeros(FOUR), np.zeros(FOUR)
-    a, b, c, d = start[0], start[1], start[2], start[3]
-    for squared in range(2):
-        sum_0 = sum_1 = sum_2 = sum_3 = 0.0
-        mean_0, mean_1, mean_2, mean_3 = mean[0], mean[1], mean[2], mean[3]
-        for r in range(shortest):
-            if squared == 0:
-                sum_0 += gradient[a + r]
-                sum_1 += gradient[b + r]
-                sum_2 += gradient[c + r]
-                sum_3 += gradient[d + r]
-            else:
-                sum_0 += (gradient[a + r] - mean_0) ** 2
-                sum_1 += (gradient[b + r] - mean_1) ** 2
-                sum_2 += (gradient[c + r] - mean_2) ** 2
-                sum_3 += (gradient[d + r] - mean_3) ** 2
-        spread[0], spread[1], spread[2], spread[3] = sum_0, sum_1, sum_2, sum_3
-        for x in range(last - first):
-            for r in range(start[x] + shortest, start[x] + length[x]):
-                spread[x] += gradient[r] if squared == 0 else (gradient[r] - mean[x]) ** 2
-            if length[x] > 0:
-                spread[x] /= length[x]
-        if squared == 0:
-            for x in range(FOUR):
-                mean[x] = spread[x]
-    for x in range(last - first):
-        factor[x] = 1.0 / np.sqrt(spread[x]) if spread[x] > 0.0 else 1.0
+
+@leaf({}, std=FLAG, unit=FLAG, coefficient=FLOAT, level=INTEGER)
+def gathered(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+    """Add the sum of the next level, in a shape of its own."""
+    offsets, std, unit, coefficient = round.offsets, leaf.std, leaf.unit, leaf.coefficient
+    rows = offsets[last] - offsets[first]
+    gradient, hessian = level_of(room, leaf.level + 1, rows)
+    to_gradient, to_hessian = level_of(room, leaf.level, rows)
+    for query in range(first, last):
+        _, n, low = located(offsets, first, query)
+        shape(line(gradient, 0, low, n), line(hessian, 0, low, n), std, unit)
+    for row in range(rows):
+        to_gradient[row] += coefficient * gradient[row]
+        to_hessian[row] += coefficient * hessian[row]
+        gradient[row] = hessian[row] = 0.0
+    return FINE, 0
+
+
+def written_as(numbers: Any) -> Any:
+    @leaf({}, std=FLAG, unit=FLAG, weight=GIVEN, floor=FLOAT, out=group(numbers, numbers))
+    def written(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+        """The first level's sum in its shape, weighed (``weight``: one per query, or empty) and in the host's precision."""
+        offsets, weight, floor, (out_gradient, out_hessian) = round.offsets, leaf.weight, leaf.floor, leaf.out
+        std, unit, broken = leaf.std, leaf.unit, False
+        gradient, hessian = level_of(room, 0, offsets[last] - offsets[first])
+        for query in range(first, last):
+            start, n, low = located(offsets, first, query)
+            factor = weight[query] if weight.size > 0 else 1.0
+            own_gradient, own_hessian = line(gradient, 0, low, n), line(hessian, 0, low, n)
+            to_gradient, to_hessian = line(out_gradient, 0, start, n), line(out_hessian, 0, start, n)
+            if std or unit:
+                shape(own_gradient, own_hessian, std, unit)
+            for r in range(n):  # looked at in the host's precision, where a number may be infinite that was not
+                to_gradient[r] = own_gradient[r] * factor
+                to_hessian[r] = max(own_hessian[r] * factor, floor)
+                broken |= not abs(to_gradient[r]) < LARGEST
+                broken |= not abs(to_hessian[r]) < LARGEST
+                own_gradient[r] = own_hessian[r] = 0.0
+        if broken:
+            for row in range(offsets[first], offsets[last]):
+                if not (abs(out_gradient[row]) < LARGEST and abs(out_hessian[row]) < LARGEST):
+                    return WRONG, row
+        return FINE, 0
+
+    return written
+
+
+written, written_exactly = written_as(NUMBERS32), written_as(NUMBERS)
 
 
 @functools.cache
@@ -114,38 +120,3 @@ def blend_kernel() -> Callable[..., None]:
                 to[low + r] = total[r]
 
     return compile_kernel(kernel)
-
-
-@functools.cache
-def finish_kernel() -> Callable[..., int]:
-    """``kernel(sums, weight, floor, offsets, first, last, out)``: both are a gradient and a hessian.
-
-    ``weight``: one per query, or empty. Returns the row of the first result that is not finite or is too large, or -1.
-    """
-
-    most = np.float32(LARGEST)
-
-    def kernel(sums: Any, weight: Any, floor: float, offsets: Any, first: int, last: int, out: Any) -> int:
-        gradient, hessian = sums
-        out_gradient, out_hessian = out
-        base = offsets[first]
-        broken = False
-        for query in range(first, last):
-            query_weight = weight[query] if weight.size > 0 else 1.0
-            start, n = offsets[query], offsets[query + 1] - offsets[query]
-            given_gradient, given_hessian = line(gradient, 0, start - base, n), line(hessian, 0, start - base, n)
-            to_gradient, to_hessian = line(out_gradient, 0, start, n), line(out_hessian, 0, start, n)
-            for r in range(n):
-                # Looked at in the host's precision, where a number may be infinite that was not. Comparisons notice with
-                # every version of Numba; a sum of x * 0, which should be NaN then, did not with 0.58.
-                to_gradient[r] = load(given_gradient, r) * query_weight
-                broken |= not abs(to_gradient[r]) < most
-                to_hessian[r] = max(load(given_hessian, r) * query_weight, floor)
-                broken |= not abs(to_hessian[r]) < most
-        if broken:
-            for row in range(base, offsets[last]):
-                if not (abs(out_gradient[row]) < most and abs(out_hessian[row]) < most):
-                    return row
-        return -1
-
-    return compile_kernel(kernel, fastmath=REDUCE)

@@ -10,7 +10,7 @@ import functools
 import hashlib
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -29,7 +29,9 @@ from ..errors import LambdaplugError
 F = TypeVar("F", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parent.parent
-FORMULAS = ("kernels", "measures", "costs")  # where the functions stand that kernels on disk are made of
+# Where the functions stand that kernels on disk are made of.
+FORMULAS = "kernels/*.py", "measures/*.py", "costs.py"
+MODULES = "lambdaplug.kernels.", "lambdaplug.measures.", "lambdaplug.costs"
 # Settings of Numba that change the code it generates.
 SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK")
 
@@ -43,7 +45,7 @@ _INNER: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "n
 per_function = functools.lru_cache(maxsize=256)
 
 
-def compile_kernel(function: F, *, fastmath: set[str] | bool = False) -> F:
+def compile_kernel(function: F, *, fastmath: set[str] | None = None) -> F:
     """Compile with the options every kernel shares.
 
     nogil: threads over chunks of queries. error_model numpy: a division is a division, not a branch. no_cfunc_wrapper:
@@ -51,8 +53,8 @@ def compile_kernel(function: F, *, fastmath: set[str] | bool = False) -> F:
     compiled code on disk, unless a function of the user's is inside: the cache would not notice when that is edited.
     """
     _require_compiler()
-    lasting = _name_by_content(function, fastmath)
-    kernel = njit(nogil=True, error_model="numpy", fastmath=fastmath, no_cfunc_wrapper=True)(function)
+    lasting = _name_by_content(function, sorted(fastmath or ()))
+    kernel = njit(nogil=True, error_model="numpy", fastmath=fastmath or False, no_cfunc_wrapper=True)(function)
     if lasting:
         with contextlib.suppress(RuntimeError, OSError):  # no folder can be written to
             kernel._cache = _Cache(function)
@@ -104,15 +106,14 @@ def copied(function: F) -> F:
 # --- names that last -----------------------------------------------------------------------------------------------
 
 
-def _name_by_content(function: Callable[..., Any], *options: Any) -> bool:
+def _name_by_content(function: Callable[..., Any], options: Sequence[str] = ()) -> bool:
     """Add a checksum of what it is made of to a function's name; False if that includes what is not of this package."""
     try:
-        content = [_text(function), [sorted(one) if isinstance(one, set) else one for one in options]]
+        content = f"{_sources()} {_text(function)} {options}"
     except TypeError:
         return False
     if "#" not in function.__qualname__:
-        digest = hashlib.sha256(f"{_sources()} {content}".encode()).hexdigest()
-        function.__qualname__ = f"{function.__qualname__}#{digest[:20]}"
+        function.__qualname__ += f"#{hashlib.sha256(content.encode()).hexdigest()[:20]}"
     return True
 
 
@@ -120,24 +121,20 @@ def _name_by_content(function: Callable[..., Any], *options: Any) -> bool:
 def _sources() -> str:
     """A checksum of all formulas of the package, and of what else decides how they are compiled."""
     digest = hashlib.sha256(repr([np.__version__, *(getattr(config, name) for name in SETTINGS)]).encode())
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if path.relative_to(PACKAGE).parts[0].removesuffix(".py") in FORMULAS:
-            digest.update(path.read_bytes())
+    for path in sorted(path for pattern in FORMULAS for path in PACKAGE.glob(pattern)):
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
 def _text(thing: Any) -> str:
     """A function of this package, and what it closes over, by name."""
     if isinstance(thing, FunctionType):
-        package, _, module = thing.__module__.partition(".")
-        if package == PACKAGE.name and module.partition(".")[0] in FORMULAS:
+        if thing.__module__.startswith(MODULES):
             inside = tuple(cell.cell_contents for cell in thing.__closure__ or ())
             return f"{thing.__module__}.{thing.__qualname__.partition('#')[0]}{_text(inside)}"
     elif isinstance(thing, tuple):
         return f"{type(thing).__qualname__}({', '.join(map(_text, thing))})"
-    elif isinstance(thing, types.Type):
-        return str(thing)
-    elif thing is None or isinstance(thing, (bool, int, float, str, np.generic)):
+    elif isinstance(thing, (bool, int, float, str, np.generic, types.Type, type(None))):
         return f"{type(thing).__qualname__} {thing!r}"
     raise TypeError(f"{thing!r} has no name that lasts")
 
@@ -152,17 +149,15 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
         try:
             found = super().load_overload(signature, target_context)
         except Exception:  # a damaged file raises what it likes
+            with contextlib.suppress(Exception):
+                self.flush()
             return None
         # Two processes that write at once may leave one's code under the other's arguments.
         return found if found is not None and found.signature.args == normalize_signature(signature)[0] else None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        with contextlib.suppress(Exception):
-            try:
-                super().save_overload(signature, result)
-            except Exception:
-                self.flush()  # a damaged index
-                super().save_overload(signature, result)
+        with contextlib.suppress(Exception):  # the folder is full, or was taken away
+            super().save_overload(signature, result)
 
 
 # --- compiling -----------------------------------------------------------------------------------------------------
@@ -218,9 +213,8 @@ def compile_own(
 def _require_compiler() -> None:
     if config.DISABLE_JIT:
         raise LambdaplugError(
-            "NUMBA_DISABLE_JIT is set, and Numba compiles nothing: kernels have instructions inside that plain Python cannot "
-            "run. Unset NUMBA_DISABLE_JIT (or set numba.config.DISABLE_JIT = 0) before importing lambdaplug. To step "
-            "through a function of your own for lp.custom, call it with an array of labels."
+            "NUMBA_DISABLE_JIT is set, and plain Python cannot run the kernels. Unset NUMBA_DISABLE_JIT before importing "
+            "lambdaplug. To step through a function of your own for lp.custom, call it with an array of labels."
         )
 
 
@@ -294,14 +288,18 @@ def borrowed(_typing_context: Any, value: Any) -> Any:
     return value(value), generate
 
 
-@intrinsic
-def keep(_typing_context: Any, value: Any) -> Any:
+@inlinable
+def keep(value: Any) -> None:
     """Nothing: the value is needed until here."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return context.get_dummy_value()
 
-    return types.void(value), generate
+def _stretch(context: Any, builder: Any, array: Any, given: Any, start: Any, length: Any) -> Any:
+    """So many entries of an array from one on, as a vector without ownership."""
+    vector = types.Array(array.dtype, 1, "C", readonly=not array.mutable)
+    part = context.make_array(vector)(context, builder)
+    size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
+    populate_array(part, builder.gep(given.data, [start], inbounds=True), [length], [size], size, meminfo=None)
+    return part._getvalue()
 
 
 @intrinsic
@@ -312,34 +310,15 @@ def line(_typing_context: Any, array: Any, row: Any, start: Any, length: Any) ->
     """
     if not (isinstance(array, types.Array) and array.ndim <= 2 and array.layout == "C"):
         return None
-    result = types.Array(array.dtype, 1, "C", readonly=not array.mutable)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        table = context.make_array(signature.args[0])(context, builder, arguments[0])
+        table = context.make_array(array)(context, builder, arguments[0])
         width = builder.extract_value(table.shape, array.ndim - 1)
         at = builder.add(builder.mul(arguments[1], width), arguments[2])
-        part = context.make_array(signature.return_type)(context, builder)
-        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
-        data = builder.gep(table.data, [at], inbounds=True)
-        populate_array(part, data, [arguments[3]], [size], size, meminfo=None)
-        return part._getvalue()
+        return _stretch(context, builder, array, table, at, arguments[3])
 
+    result = types.Array(array.dtype, 1, "C", readonly=not array.mutable)
     return result(array, types.intp, types.intp, types.intp), generate
-
-
-@intrinsic
-def located(_typing_context: Any, offsets: Any, first: Any, query: Any) -> Any:
-    """Where a query's rows begin, how many there are, and where they begin counted from those of query ``first``."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        following = builder.add(arguments[2], context.get_constant(types.intp, 1))
-        places = arguments[1], arguments[2], following
-        base, start, end = (builder.load(builder.gep(data, [place], inbounds=True)) for place in places)
-        found = start, builder.sub(end, start), builder.sub(start, base)
-        return context.make_tuple(builder, signature.return_type, found)
-
-    return types.UniTuple(types.intp, 3)(offsets, types.intp, types.intp), generate
 
 
 @intrinsic
@@ -350,40 +329,33 @@ def lines(_typing_context: Any, table: Any, at: Any) -> Any:
     """
     if not (isinstance(at, types.StringLiteral) and isinstance(table, types.Array) and table.ndim == 2):
         return None
-    assert table.layout == "C"
     wanted = [int(row) for row in at.literal_value.split()]
-    vector = types.Array(table.dtype, 1, "C", readonly=not table.mutable)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         whole = context.make_array(table)(context, builder, arguments[0])
         width = builder.extract_value(whole.shape, 1)
-        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(table.dtype)))
-        parts = []
-        for row in wanted:
-            part = context.make_array(vector)(context, builder)
-            data = builder.gep(whole.data, [builder.mul(context.get_constant(types.intp, row), width)], inbounds=True)
-            populate_array(part, data, [width], [size], size, meminfo=None)
-            parts.append(part._getvalue())
+        starts = [builder.mul(context.get_constant(types.intp, row), width) for row in wanted]
+        parts = [_stretch(context, builder, table, whole, start, width) for start in starts]
         return context.make_tuple(builder, signature.return_type, parts)
 
+    vector = types.Array(table.dtype, 1, "C", readonly=not table.mutable)
     return types.UniTuple(vector, len(wanted))(table, at), generate
 
 
-@intrinsic
-def float32_from_bits(_typing_context: Any, bits: Any) -> Any:
+@inlinable
+def located(offsets: Any, first: int, query: int) -> tuple[Any, Any, Any]:
+    """Where a query's rows begin, how many there are, and where they begin counted from those of query ``first``."""
+    start = load(offsets, query)
+    return start, load(offsets, query + 1) - start, start - load(offsets, first)
+
+
+@inlinable
+def float32_from_bits(bits: Any) -> Any:
     """The float32 whose 32 bits are those of an int32."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
-
-    return (types.float32(types.int32), generate) if bits == types.int32 else None
+    return np.int32(bits).view(np.float32)
 
 
-@intrinsic
-def bits_from_float32(_typing_context: Any, value: Any) -> Any:
+@inlinable
+def bits_from_float32(value: Any) -> Any:
     """The 32 bits of a float32, as an int32."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
-
-    return (types.int32(types.float32), generate) if value == types.float32 else None
+    return np.float32(value).view(np.int32)

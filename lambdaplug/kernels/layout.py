@@ -36,7 +36,9 @@ PLACE_ROWS = 2
 CUT, KIND = range(2)
 MARK_ROWS = 2
 BY_RANK, BY_GAIN, WIDE = 1, 2, 4  # the loop that a query is for; 0: none
-FINE, LATER, BAD_SCORE, BAD_CHANGE, BAD_RESULT = range(5)  # what a leaf returns: what is wrong with a row or a query
+FINE, LATER, WRONG = range(
+    3
+)  # what a leaf returns, beside the row or query that is wrong, or the kernels that it needs
 STAGED = 8  # beside them, of kernels that are compiled when they are needed
 
 # What the float32 loops share: rows and columns whose sums stay in float32, and unsigned numbers, which need no look at
@@ -167,4 +169,4 @@ STILL = group(GIVEN_TABLE, GIVEN_TABLE)  # the table ``rows`` once more, not wri
 BIAS = group(GIVEN, GIVEN, NUMBERS, NUMBERS, GIVEN)
 DRAW = group(HASHES, INTEGER, INTEGER, FLOAT)  # hashes of the labels, seed, sample, noise
 SPAN = GIVEN_INTEGERS, INTEGER, INTEGER  # offsets, first, last
-RANK = function(INTEGER, GIVEN, *SPAN, PLACES, TABLE, PLACE_TABLE)
+RANK = function(NOTHING, GIVEN, *SPAN, PLACES, TABLE, PLACE_TABLE)

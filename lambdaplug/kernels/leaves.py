@@ -3,19 +3,23 @@
 Each returns FINE and 0, or what is wrong with which row or query. Sums have the first query's rows at index 0.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .jit import inlinable, line
+from .finishing import gathered as gathered
+from .finishing import written as written
+from .finishing import written_exactly as written_exactly
+from .jit import inlinable, line, located, per_function
 from .layout import *
 from .round import WHOSE, leaf, level_of
 from .staging import WANTED
 
 NOISE = function(NOTHING, GIVEN, DRAW, *SPAN, NUMBERS)
 SWAP = function(NOTHING, PREPARED, LISTS, TABLE, INTEGER_TABLE)
-RULE, ABOUT = group(INTEGER, INTEGER, INTEGER), group(GIVEN, GIVEN_PLACES)
-CHOOSE = function(NOTHING, RULE, ABOUT, GIVEN, HASHES, LISTS, INTEGER_TABLE, TABLE, NUMBERS)
+RULE = group(INTEGER, INTEGER, INTEGER)
+CHOOSE = function(NOTHING, RULE, GIVEN_PLACES, GIVEN, HASHES, LISTS, INTEGER_TABLE, TABLE, NUMBERS)
 STAGE_BY_GAIN = function(INTEGER, group(GIVEN, GIVEN, GIVEN), WANTED, GIVEN_PLACES, LISTS, TABLES)
 STAGE_BY_RANK = function(INTEGER, DOCUMENTS, WANTED, LISTS, TABLES)
 LOOP = function(INTEGER, PULL, GIVEN, LISTS, TABLES, LEVELS, STILL, SUMS)
@@ -23,34 +27,44 @@ EXACT = function(INTEGER, PULL, GIVEN, LISTS, INTEGER, TABLES, STILL, group(NUMB
 EMPTY = np.empty(0)
 
 
+@leaf({})
+def checked(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+    """A look at the scores."""
+    scores, offsets = round.scores, round.offsets
+    for row in range(offsets[first], offsets[last]):
+        if not np.isfinite(scores[row]):
+            return WRONG, row
+    return FINE, 0
+
+
 @leaf({"rank": RANK})
 def ranked(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """Each query's documents by score; or only a look at the scores."""
-    row = leaf.call.rank(round.scores, round.offsets, first, last, round.order, room.keys, room.documents)
-    return FINE if row < 0 else BAD_SCORE, row
+    """Each query's documents by score."""
+    leaf.call.rank(round.scores, round.offsets, first, last, round.order, room.keys, room.documents)
+    return FINE, 0
 
 
 @inlinable
-def draw_order(call: Any, draw: Any, sample: int, lower: Any, round: Any, room: Any, first: int, last: int) -> Any:
-    """Noisy scores, less ``lower`` if it is not empty, and their order; a row that is not finite, or -1.
+def draw_order(leaf: Any, sample: int, lower: Any, round: Any, room: Any, first: int, last: int) -> None:
+    """Noisy scores, less ``lower`` if it is not empty, and their order.
 
     Leaves that draw the same one after the other share it.
     """
-    hashes, seed, noise, number, sorts = draw
+    hashes, seed, noise, number = leaf.draw
     whose = number << 32 | sample
     if whose == room.notes[WHOSE]:
-        return -1
-    offsets, noisy, order = round.offsets, room.noisy, room.noisy_order
-    call.noise(round.scores, (hashes, seed, sample, noise), offsets, first, last, noisy)
+        return
+    offsets, noisy, order, last_order = round.offsets, room.noisy, room.noisy_order, round.order
+    leaf.call.noise(round.scores, (hashes, seed, sample, noise), offsets, first, last, noisy)
     for row in range(offsets[first], offsets[last] if lower.size > 0 else offsets[first]):
         noisy[row] -= lower[row]
-    for row in range(offsets[first], offsets[last] if sorts else offsets[first]):
-        order[row] = round.order[row]  # to start from
+    for row in range(offsets[first], offsets[last]):
+        order[row] = last_order[row]  # to start from
     room.notes[WHOSE] = whose if lower.size == 0 else -1
-    return call.rank(noisy, offsets, first, last, order, room.keys, room.documents)
+    leaf.call.rank(noisy, offsets, first, last, order, room.keys, room.documents)
 
 
-DRAWN = group(HASHES, INTEGER, FLOAT, INTEGER, FLAG)  # hashes of the labels, seed, noise, a number of its own, sorts
+DRAWN = group(HASHES, INTEGER, FLOAT, INTEGER)  # hashes of the labels, seed, noise, a number of its own
 
 
 @leaf(
@@ -76,7 +90,7 @@ DRAWN = group(HASHES, INTEGER, FLOAT, INTEGER, FLAG)  # hashes of the labels, se
     bias=BIAS,
     draw=DRAWN,
     samples=INTEGER,
-    choice=group(RULE, ABOUT, HASHES),
+    choice=group(RULE, GIVEN_PLACES, HASHES),
     level=INTEGER,
 )
 def pairs(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
@@ -91,9 +105,7 @@ def pairs(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int,
     for sample in range(leaf.samples):
         if leaf.draw[2] > 0.0:
             placed, order = room.noisy, room.noisy_order
-            row = draw_order(call, leaf.draw, sample, EMPTY, round, room, first, last)
-            if row >= 0:
-                return BAD_SCORE, row
+            draw_order(leaf, sample, EMPTY, round, room, first, last)
         lists = offsets, first, last, order
         call.swap(leaf.prepared, lists, rows, marks)
         if chosen.size > 0:
@@ -116,7 +128,7 @@ def pairs(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int,
             into = sums[0], sums[1], leaf.counts
             query = call.exact(leaf.pull, norm, lists, leaf.window, tables, still, into, leaf.bias)
         if query >= 0 and leaf.strict:
-            return BAD_CHANGE, query
+            return WRONG, query
     return FINE, 0
 
 
@@ -136,7 +148,7 @@ def places(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int
     lists = round.offsets, first, last, round.order
     sums = level_of(room, leaf.level, round.offsets[last] - round.offsets[first])
     query = leaf.call.place(leaf.prepared, leaf.columns, leaf.bound, leaf.pull, lists, room.keys, sums)
-    return FINE if query < 0 else BAD_CHANGE, query
+    return FINE if query < 0 else WRONG, query
 
 
 PAIRS_GIVEN = group(GIVEN_INTEGERS, GIVEN_INTEGERS, GIVEN_INTEGERS)
@@ -177,64 +189,32 @@ def given_pairs(leaf: Any, round: Any, room: Any, first: int, last: int) -> tupl
 VALUE = function(NOTHING, GIVEN, GIVEN_TABLE, INTEGER, LISTS, NUMBERS, NUMBERS)
 
 
-@leaf({"value": VALUE}, gain=GIVEN, discount=GIVEN_TABLE, k=INTEGER, out=NUMBERS)
+@leaf({"value": VALUE}, gain=GIVEN, discount=GIVEN_TABLE, k=INTEGER, order=PLACES, out=NUMBERS)
 def measured(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """A measure's value of each query, before its norm."""
-    lists, ranked = (round.offsets, first, last, round.order), line(room.keys, 0, 0, room.keys.shape[1])
+    """A measure's value of each query, before its norm; ``order`` in place of the round's, if it is not empty."""
+    order = leaf.order if leaf.order.size > 0 else round.order
+    lists, ranked = (round.offsets, first, last, order), line(room.keys, 0, 0, room.keys.shape[1])
     leaf.call.value(leaf.gain, leaf.discount, leaf.k, lists, ranked, leaf.out)
     return FINE, 0
 
 
-TIED = function(NOTHING, GIVEN, GIVEN, FLAG, GIVEN, INTEGER, LISTS, group(NUMBERS, INTEGERS), NUMBERS)
+@per_function
+def expected(function: Callable[..., float]) -> Any:
+    """A measure's mean over all orders of equal scores, by its ``expected``, before its norm; ``order``: the best one."""
+    mean = inlinable(function)
 
+    @leaf({}, gain=GIVEN, discount=GIVEN, k=INTEGER, order=PLACES, out=NUMBERS)
+    def expected(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+        scores, offsets, order, gain, out = round.scores, round.offsets, leaf.order, leaf.gain, leaf.out
+        ranked, ends = line(room.keys, 0, 0, room.keys.shape[1]), np.empty(room.keys.shape[1], np.int64)
+        for query in range(first, last):
+            start, n, _ = located(offsets, first, query)
+            for r in range(n - 1, -1, -1):  # ends[r]: where the stretch of rank r's score ends
+                row = start + order[start + r]
+                ranked[r], ends[r] = gain[row], r + 1
+                if r + 1 < n and scores[row] == scores[start + order[start + r + 1]]:
+                    ends[r] = ends[r + 1]
+            out[query] = mean(ranked[:n], ends[:n], leaf.discount, leaf.k)
+        return FINE, 0
 
-@leaf({"value": TIED}, gain=GIVEN, discount=GIVEN, k=INTEGER, descending=FLAG, out=NUMBERS)
-def measured_ties(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """The same where equal scores stand by gain, or in all orders."""
-    longest, lists = room.keys.shape[1], (round.offsets, first, last, round.order)
-    scratch = line(room.keys, 0, 0, longest), np.empty(longest, np.int64)
-    leaf.call.value(leaf.gain, round.scores, leaf.descending, leaf.discount, leaf.k, lists, scratch, leaf.out)
-    return FINE, 0
-
-
-SHAPE = function(NOTHING, NUMBERS, NUMBERS, FLAG, FLAG, *SPAN)
-
-
-@leaf({"shape": SHAPE}, std=FLAG, unit=FLAG, coefficient=FLOAT, level=INTEGER)
-def gathered(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """Add the sum of the next level, in a shape of its own."""
-    n = round.offsets[last] - round.offsets[first]
-    gradient, hessian = level_of(room, leaf.level + 1, n)
-    to_gradient, to_hessian = level_of(room, leaf.level, n)
-    leaf.call.shape(gradient, hessian, leaf.std, leaf.unit, round.offsets, first, last)
-    for row in range(n):
-        to_gradient[row] += leaf.coefficient * gradient[row]
-        to_hessian[row] += leaf.coefficient * hessian[row]
-        gradient[row] = hessian[row] = 0.0
-    return FINE, 0
-
-
-def written_as(numbers: Any) -> Any:
-    @leaf(
-        {"shape": SHAPE, "finish": function(INTEGER, SUMS, GIVEN, FLOAT, *SPAN, group(numbers, numbers))},
-        std=FLAG,
-        unit=FLAG,
-        weight=GIVEN,
-        floor=FLOAT,
-        out=group(numbers, numbers),
-    )
-    def written(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-        """The first level's sum in its shape, weighed and in the host's precision."""
-        n = round.offsets[last] - round.offsets[first]
-        sums = gradient, hessian = level_of(room, 0, n)
-        if leaf.std or leaf.unit:
-            leaf.call.shape(gradient, hessian, leaf.std, leaf.unit, round.offsets, first, last)
-        row = leaf.call.finish(sums, leaf.weight, leaf.floor, round.offsets, first, last, leaf.out)
-        for r in range(n):
-            gradient[r] = hessian[r] = 0.0
-        return FINE if row < 0 else BAD_RESULT, row
-
-    return written
-
-
-written, written_exactly = written_as(NUMBERS32), written_as(NUMBERS)
+    return expected

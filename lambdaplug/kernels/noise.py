@@ -40,6 +40,31 @@ def hashed(values: Any) -> Any:
     return total
 
 
+def single(*numbers: float) -> tuple[Any, ...]:
+    return tuple(np.float32(number) for number in numbers)
+
+
+# Polynomials, the highest power first: of the logarithm, and of the normal variate near its centre and far from it.
+LOG = single(
+    *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
+    *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
+)
+NEAR_CENTRE = single(
+    *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
+    *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
+)
+FAR_OUT = single(
+    *(-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773),
+    *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
+)
+
+
+@inlinable
+def polynomial(terms: Any, x: Any) -> Any:
+    a, b, c, d, e, f, g, h, last = terms
+    return (((((((a * x + b) * x + c) * x + d) * x + e) * x + f) * x + g) * x + h) * x + last
+
+
 @inlinable
 def logarithm(x: Any) -> Any:
     """log(x) of a normal float32, to its precision, without a call."""
@@ -49,16 +74,8 @@ def logarithm(x: Any) -> Any:
     high = m > SQRT_2
     f = (m * HALF if high else m) - ONE
     power = power + ONE if high else power
-    p = np.float32(7.0376836292e-2) * f - np.float32(1.1514610310e-1)
-    p = p * f + np.float32(1.1676998740e-1)
-    p = p * f - np.float32(1.2420140846e-1)
-    p = p * f + np.float32(1.4249322787e-1)
-    p = p * f - np.float32(1.6668057665e-1)
-    p = p * f + np.float32(2.0000714765e-1)
-    p = p * f - np.float32(2.4999993993e-1)
-    p = p * f + np.float32(3.3333331174e-1)
     square = f * f
-    return f + (p * f * square - HALF * square) + power * LN_2
+    return f + (polynomial(LOG, f) * f * square - HALF * square) + power * LN_2
 
 
 NARROW = 60.0  # exp of scores this far apart, times any draw, is a normal float32
@@ -88,25 +105,8 @@ def normal(u: Any) -> Any:
     """The normal variate at this quantile: M. Giles' approximation of the inverse error function."""
     x = u + u - ONE
     w = -logarithm((ONE - x) * (ONE + x))
-    near = w - np.float32(2.5)
-    p = np.float32(2.81022636e-08) * near + np.float32(3.43273939e-07)
-    p = p * near - np.float32(3.5233877e-06)
-    p = p * near - np.float32(4.39150654e-06)
-    p = p * near + np.float32(0.00021858087)
-    p = p * near - np.float32(0.00125372503)
-    p = p * near - np.float32(0.00417768164)
-    p = p * near + np.float32(0.246640727)
-    p = p * near + np.float32(1.50140941)
-    far = np.sqrt(w) - np.float32(3.0)
-    q = np.float32(-0.000200214257) * far + np.float32(0.000100950558)
-    q = q * far + np.float32(0.00134934322)
-    q = q * far - np.float32(0.00367342844)
-    q = q * far + np.float32(0.00573950773)
-    q = q * far - np.float32(0.0076224613)
-    q = q * far + np.float32(0.00943887047)
-    q = q * far + np.float32(1.00167406)
-    q = q * far + np.float32(2.83297682)
-    return SQRT_2 * (p if w < np.float32(5.0) else q) * x
+    near, far = polynomial(NEAR_CENTRE, w - np.float32(2.5)), polynomial(FAR_OUT, np.sqrt(w) - np.float32(3.0))
+    return SQRT_2 * (near if w < np.float32(5.0) else far) * x
 
 
 @inlinable
@@ -115,33 +115,34 @@ def gumbel(u: Any) -> Any:
     return -logarithm(-logarithm(u))
 
 
-VARIATES: dict[str, Callable[..., Any]] = {"logistic": logistic, "normal": normal, "gumbel": gumbel}
-
-
 @inlinable
-def query_state(scores: Any, label_hash: Any, seed: int, sample: int) -> Any:
-    """What a query's draws start from: 32 bits of its scores, hashed already, its labels, the seed and the sample."""
-    training = mixed(np.uint32(seed) + mixed(np.uint32(seed >> 32) ^ mixed(np.uint32(sample) + SECOND)))
-    return mixed(scores ^ mixed(label_hash ^ training))
+def sign(u: Any) -> Any:
+    """-1 or +1, with equal chances."""
+    return ONE if u < HALF else -ONE
+
+
+NOISE_KINDS = "logistic", "normal", "gumbel"
+VARIATES: dict[str, Callable[..., Any]] = {"logistic": logistic, "normal": normal, "gumbel": gumbel, "sign": sign}
 
 
 @inlinable
 def query_states(scores: Any, label_hash: Any, seed: int, sample: int) -> tuple[Any, Any]:
-    """The two that ``drawn`` wants."""
-    state = query_state(hashed(scores), label_hash, seed, sample)
+    """What a query's draws start from: 64 bits of its scores, its labels, which are hashed already, the seed and the sample."""
+    training = mixed(np.uint32(seed) + mixed(np.uint32(seed >> 32) ^ mixed(np.uint32(sample) + SECOND)))
+    state = mixed(hashed(scores) ^ mixed(label_hash ^ training))
     return state, mixed(state + SECOND)
 
 
 @inlinable
-def drawn(state: Any, other: Any, r: int) -> Any:
-    """32 bits for a query's document r; ``other`` is mixed(state + SECOND)."""
-    return mixed(mixed(np.uint32(r) * GOLDEN + state) ^ other)
+def uniform(bits: Any) -> Any:
+    """A number between 0 and 1 and never either, of 32 bits."""
+    return (np.float32(np.int32(bits >> np.uint32(9))) + HALF) * UNIT
 
 
 @inlinable
-def uniform(state: Any, other: Any, r: int) -> Any:
-    """The draw of a query's document r, between 0 and 1 and never either."""
-    return (np.float32(np.int32(drawn(state, other, r) >> np.uint32(9))) + HALF) * UNIT
+def drawn(states: tuple[Any, Any], r: int) -> Any:
+    """The number of a query's document r."""
+    return uniform(mixed(mixed(np.uint32(r) * GOLDEN + states[0]) ^ states[1]))
 
 
 @functools.cache
@@ -166,27 +167,11 @@ def noise_kernel(kind: str) -> Callable[..., None]:
         for query in range(first, last):
             start, n, _ = located(offsets, first, query)
             own, to = line(scores, 0, start, n), line(noisy, 0, start, n)
-            state, other = query_states(own, label_hash[query], seed, sample)
+            states = query_states(own, label_hash[query], seed, sample)
             for r in range(n):
-                to[r] = load(own, r) + noise * variate(uniform(state, other, r))
+                to[r] = load(own, r) + noise * variate(drawn(states, r))
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
-
-
-@functools.cache
-def sign_kernel() -> Callable[..., None]:
-    """``kernel(scores, (label_hash, seed, sample, 0), offsets, first, last, signs)``: -1 or +1, with equal chances."""
-
-    def kernel(scores: Any, draw: Any, offsets: Any, first: int, last: int, signs: Any) -> None:
-        label_hash, seed, sample, _ = draw
-        for query in range(first, last):
-            start, n, low = located(offsets, first, query)
-            own, to = line(scores, 0, start, n), line(signs, 0, low, n)
-            state, other = query_states(own, label_hash[query], seed, sample)
-            for r in range(n):
-                to[r] = 1.0 if drawn(state, other, r) >> np.uint32(31) == np.uint32(0) else -1.0
-
-    return compile_kernel(kernel)
 
 
 @functools.cache
@@ -197,8 +182,7 @@ def chance_kernel() -> Callable[..., None]:
         label_hash, seed, sample = draw
         for query in range(len(label_hash)):
             start, n, _ = located(offsets, 0, query)
-            state, other = query_states(line(scores, 0, start, n), label_hash[query], seed, sample)
-            chances[query] = uniform(state, other, 0)
+            chances[query] = drawn(query_states(line(scores, 0, start, n), label_hash[query], seed, sample), 0)
 
     return compile_kernel(kernel)
 
@@ -212,37 +196,21 @@ CHOICES = {"static": BEST, "random": RANDOM, "all": ALL}
 THIRD = np.uint32(0x85157AF5)  # keeps these draws apart from the noise's
 
 
-@inlinable
-def place_of(levels: Any, count: int, grade: float) -> int:
-    """Where the grade stands among so many falling levels; -1: nowhere."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if levels[middle] > grade:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < count and levels[low] == grade else -1
-
-
 @functools.cache
 def choose_kernel() -> Callable[..., None]:
     """``kernel(rule, about, scores, label_hash, lists, marks, room, chosen)``: 1 for the documents chosen, 0 for the others.
 
-    ``rule``: one of CHOICES, the cut-off and the seed. ``about``: the rows' grades, and each query's documents by falling
-    grade, those without one last. ``room``: three rows of scratch, as long as the longest query: the grades in the ideal
-    top, how many of each the present top lacks, and how many stand below it. Each query's cut becomes the last chosen
-    document's place.
+    ``rule``: one of CHOICES, the cut-off and the seed. ``about``: each row's level, 0, 1, ... by rising grade, or -1: none.
+    ``room``: three rows of scratch, as long as the longest query: of each level how many documents the present top lacks of
+    the ideal top's, and how many stand below it. Each query's cut becomes the last chosen document's place.
     """
 
     def kernel(
         rule: Any, about: Any, scores: Any, label_hash: Any, lists: Any, marks: Any, room: Any, chosen: Any
     ) -> None:
         choice, k, seed = rule
-        grade, ideal = about
         lists = Lists(*lists)
-        longest = room.shape[1]
-        levels, lacking, below = line(room, 0, 0, longest), line(room, 1, 0, longest), line(room, 2, 0, longest)
+        lacking, below = line(room, 0, 0, room.shape[1]), line(room, 1, 0, room.shape[1])
         training = mixed(np.uint32(seed) + mixed(np.uint32(seed >> 32) ^ THIRD))
         for query in range(lists.first, lists.last):
             start, n, _ = located(lists.offsets, lists.first, query)
@@ -250,45 +218,37 @@ def choose_kernel() -> Callable[..., None]:
             if cut < 0:
                 continue
             top = min(k, n)
-            count = 0
-            for r in range(top):
-                wanted = grade[start + ideal[start + r]]
-                if np.isnan(wanted):
-                    break
-                if count == 0 or levels[count - 1] != wanted:
-                    levels[count] = wanted
-                    lacking[count] = 0.0
-                    below[count] = 0.0
-                    count += 1
-                lacking[count - 1] += 1.0
+            level, order = line(about, 0, start, n), line(lists.order, 0, start, n)
             for r in range(n):
-                row = start + lists.order[start + r]
-                chosen[row] = 1.0 if r < top else 0.0
-                level = place_of(levels, count, grade[row])
-                if level >= 0 and r < top:
-                    lacking[level] -= 1.0
-                elif level >= 0:
-                    below[level] += 1.0
+                lacking[r] = below[r] = 0.0
+            for r in range(n):
+                chosen[start + order[r]] = 1.0 if r < top else 0.0
+                if level[order[r]] >= 0:
+                    lacking[level[order[r]]] += 1.0
+                    below[level[order[r]]] += 1.0 if r >= top else 0.0
+            left = float(top)
+            for which in range(n - 1, -1, -1):  # the ideal top has the highest levels
+                ideal = min(lacking[which], left)
+                left -= ideal
+                lacking[which] = ideal - (lacking[which] - below[which])
             state = np.uint32(0)
             if choice == RANDOM:  # by the query's scores and labels, and by the order, which noise may have changed
                 state = mixed(hashed(line(scores, 0, start, n)) ^ mixed(label_hash[query] ^ training))
                 for r in range(top):
-                    state = mixed(state ^ (np.uint32(lists.order[start + r]) * GOLDEN + np.uint32(r)))
+                    state = mixed(state ^ (np.uint32(order[r]) * GOLDEN + np.uint32(r)))
             last = top
             for r in range(top, n):
-                row = start + lists.order[start + r]
-                level = place_of(levels, count, grade[row])
-                if level < 0 or lacking[level] <= 0.0:
+                which = level[order[r]]
+                if which < 0 or lacking[which] <= 0.0:
                     continue
                 if choice == RANDOM:  # of those left below, as many as are still lacking, each set of them as likely
-                    bits = mixed(mixed(np.uint32(row - start) * GOLDEN + state) ^ THIRD)
-                    u = (np.float32(np.int32(bits >> np.uint32(9))) + HALF) * UNIT
-                    below[level] -= 1.0
-                    if u * (below[level] + 1.0) >= lacking[level]:
+                    u = uniform(mixed(mixed(np.uint32(order[r]) * GOLDEN + state) ^ THIRD))
+                    below[which] -= 1.0
+                    if u * (below[which] + 1.0) >= lacking[which]:
                         continue
                 if choice != ALL:
-                    lacking[level] -= 1.0
-                chosen[row] = 1.0
+                    lacking[which] -= 1.0
+                chosen[start + order[r]] = 1.0
                 last = r + 1
             marks[CUT, query - lists.first] = min(cut, last)
 

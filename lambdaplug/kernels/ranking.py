@@ -20,14 +20,14 @@ def above(key: float, document: int, other_key: float, other_document: int) -> b
 
 @functools.cache
 def rank_kernel() -> Callable[..., Any]:
-    """``kernel(scores, offsets, first, last, order, keys, documents) -> row of the first score not finite, or -1``.
+    """``kernel(scores, offsets, first, last, order, keys, documents)``, scores without NaN.
 
     ``order`` holds, for each query, a permutation of 0..n-1 on entry (the last ranking: the nearer to the new one the
     faster) and the ranking on return. A merge sort, bottom up, over short runs sorted by insertion; two runs already
     in order are left where they are.
     """
 
-    def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any) -> Any:
+    def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any) -> None:
         for query in range(first, last):
             start, size = offsets[query], offsets[query + 1] - offsets[query]
             key, left_key = line(keys, 0, 0, size), line(keys, 1, 0, size)
@@ -37,8 +37,6 @@ def rank_kernel() -> Callable[..., Any]:
             for r in range(n):
                 at = ranked[r]
                 value = load(value_of, at)
-                if not np.isfinite(value):
-                    return start + at
                 # Insertion: the place of this document in its run.
                 s = r
                 low = r & ~(RUN - ONE)
@@ -81,7 +79,6 @@ def rank_kernel() -> Callable[..., Any]:
                 run += run
             for r in range(n):
                 ranked[r] = document[r]
-        return -1
 
     return compiled(RANK.signature, kernel)
 
@@ -93,19 +90,13 @@ def count_kernel() -> Callable[..., Any]:
     For short lists in no particular order that is far faster than sorting: a comparison is a lane of a register.
     """
 
-    def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any) -> Any:
+    def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any) -> None:
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
             own, ranked, count = line(scores, 0, start, n), line(order, 0, start, n), line(documents, 0, 0, n)
-            broken = 0
             for r in range(n):
                 count[r] = 0
-                broken += not abs(load(own, r)) < np.inf
-            if broken > 0:
-                for r in range(n):
-                    if not np.isfinite(own[r]):
-                        return start + r
             for i in range(n):
                 score = load(own, i)
                 higher = 0
@@ -116,45 +107,17 @@ def count_kernel() -> Callable[..., Any]:
                 count[i] += higher
             for r in range(n):
                 ranked[np.uint64(count[r])] = r
-        return -1
 
     return compile_kernel(kernel, fastmath=REDUCE)
-
-
-@functools.cache
-def finite_kernel() -> Callable[..., Any]:
-    """``rank_kernel`` without a ranking: the row of the first score that is not finite, or -1."""
-
-    def kernel(scores: Any, offsets: Any, first: int, last: int, order: Any, keys: Any, documents: Any) -> Any:
-        broken = 0
-        for row in range(offsets[first], offsets[last]):  # counting becomes packed instructions
-            broken += not abs(load(scores, row)) < np.inf
-        for row in range(offsets[first], offsets[last] if broken > 0 else offsets[first]):
-            if not np.isfinite(scores[row]):
-                return row
-        return -1
-
-    return compile_kernel(kernel, fastmath=REDUCE)
-
-
-# --- measuring
-# The O(n) kernels that every measure is specialised into: normaliser, value, swap rows; and values where scores tie.
-
-
-@per_function
-def norm_kernel(norm: Callable[..., float]) -> Callable[..., None]:
-    """``kernel(gain, discount, k, lists, ranked, out)``: ``out[query]``, the lists in ideal order."""
-    return _per_query(norm)
 
 
 @per_function
 def value_kernel(value: Callable[..., float], flat: bool = False) -> Callable[..., None]:
-    """The same for the raw value, the lists in the order of the scores; ``flat``: discounts are a table's only row."""
-    return _per_query(value, flat)
+    """``kernel(gain, discount, k, lists, ranked, out)``: ``out[query]``, a measure's ``value`` or ``norm`` of the gains as listed.
 
-
-def _per_query(function: Callable[..., float], flat: bool = False) -> Callable[..., None]:
-    measured = inlinable(function)
+    ``flat``: discounts are a table's only row.
+    """
+    measured = inlinable(value)
 
     def kernel(gain: Any, table: Any, k: int, lists: Any, ranked: Any, out: Any) -> None:
         lists = Lists(*lists)
@@ -167,83 +130,5 @@ def _per_query(function: Callable[..., float], flat: bool = False) -> Callable[.
             for r in range(n):
                 ranked[r] = gain[start + lists.order[start + r]]
             out[query] = measured(ranked[:n], discount, k)
-
-    return compile_kernel(kernel)
-
-
-@inlinable
-def sort_stretch(values: Any, low: int, high: int, descending: bool) -> None:
-    """Sort a stretch in place, NaN as the lowest; by insertion over falling gaps, which needs no memory."""
-    gap = 1
-    while gap < (high - low) // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for r in range(low + gap, high):
-            value = values[r]
-            s = r
-            while s >= low + gap:
-                other = values[s - gap]
-                if descending:
-                    wrong = value > other or (np.isnan(other) and not np.isnan(value))
-                else:
-                    wrong = value < other or (np.isnan(value) and not np.isnan(other))
-                if not wrong:
-                    break
-                values[s] = other
-                s -= gap
-            values[s] = value
-        gap //= 3
-
-
-@inlinable
-def _rank_ties(
-    gain: Any, scores: Any, start: int, n: int, order: Any, descending: bool, ranked: Any, ends: Any
-) -> None:
-    """The gains by rank, sorted where scores are equal; ``ends[r]`` is where the stretch of rank r's score ends."""
-    for r in range(n):
-        ranked[r] = gain[start + order[start + r]]
-    low = 0
-    while low < n:
-        score = scores[start + order[start + low]]
-        high = low + 1
-        while high < n and scores[start + order[start + high]] == score:
-            high += 1
-        for r in range(low, high):
-            ends[r] = high
-        if high - low > 1:
-            sort_stretch(ranked, low, high, descending)
-        low = high
-
-
-@per_function
-def tied_value_kernel(value: Callable[..., float]) -> Callable[..., None]:
-    """``kernel(gain, scores, descending, discount, k, lists, (ranked, ends), out)``.
-
-    The raw value where equal scores stand by gain: descending, the best order; ascending, the worst.
-    """
-    return _per_tied_query(value, False)
-
-
-@per_function
-def expected_kernel(expected: Callable[..., float]) -> Callable[..., None]:
-    """The same arguments; the mean over every order of equal scores, by a measure's ``expected``."""
-    return _per_tied_query(expected, True)
-
-
-def _per_tied_query(function: Callable[..., float], expected: bool) -> Callable[..., None]:
-    measured = inlinable(function)
-
-    def kernel(
-        gain: Any, scores: Any, descending: bool, discount: Any, k: int, lists: Any, room: Any, out: Any
-    ) -> None:
-        ranked, ends = room
-        lists = Lists(*lists)
-        for query in range(lists.first, lists.last):
-            start, n, _ = located(lists.offsets, lists.first, query)
-            _rank_ties(gain, scores, start, n, lists.order, descending, ranked, ends)
-            if expected:
-                out[query] = measured(ranked[:n], ends[:n], discount, k)
-            else:
-                out[query] = measured(ranked[:n], discount, k)
 
     return compile_kernel(kernel)

@@ -7,7 +7,7 @@ objective is in a leaf's fields; functions are called by their addresses, so tha
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +44,7 @@ def struct(**fields: Any) -> Any:
 
 
 STATE = types.MemInfoPointer(types.voidptr)  # a struct, of whatever type
-ROUND = struct(offsets=GIVEN_INTEGERS, scores=GIVEN, order=PLACES, edges=GIVEN_INTEGERS, steps=STATE)
+ROUND = struct(offsets=GIVEN_INTEGERS, scores=GIVEN, order=PLACES, edges=GIVEN_INTEGERS)  # edges: of the tasks
 ROOM = struct(
     tables=TABLES,
     keys=TABLE,  # scratch of two rows, as long as the longest query
@@ -113,20 +113,20 @@ def take(_typing_context: Any, counters: Any) -> Any:
 
 @functools.cache
 def drive() -> Callable[..., tuple[int, int, int]]:
-    """``kernel(round, room, counters)``: a thread's part of a round.
+    """``kernel(round, leaves, room, counters)``: a thread's part of a round.
 
     Takes tasks until there are none, and runs every leaf over each. Returns which leaf said what of which row or query;
     or FINE, and whether there may be more tasks.
     """
 
-    def kernel(round: Any, room: Any, counters: Any) -> tuple[int, int, int]:
+    def kernel(round: Any, leaves: Any, room: Any, counters: Any) -> tuple[int, int, int]:
         for _ in range(BREATH):
             task = take(counters)
             if task >= len(round.edges) - 1 or counters[STOP] != 0:
                 return -1, FINE, DONE
             first, last = round.edges[task], round.edges[task + 1]
             room.notes[WHOSE] = -1
-            link, k = restored(LINK, round.steps), 0
+            link, k = leaves, 0
             while link.more:
                 room.notes[LEAF] = k
                 what, where = link.step(link.state, round, room, first, last)
@@ -137,7 +137,7 @@ def drive() -> Callable[..., tuple[int, int, int]]:
                 k += 1
         return -1, FINE, MORE
 
-    return compiled(types.UniTuple(INTEGER, 3)(ROUND, ROOM, INTEGERS), kernel)
+    return compiled(types.UniTuple(INTEGER, 3)(ROUND, LINK, ROOM, INTEGERS), kernel)
 
 
 # --- in Python -------------------------------------------------------------------------------------------------------
@@ -223,15 +223,14 @@ class Leaf(NamedTuple):
     values: tuple[Any, ...]
     refuse: Callable[[int], Any] | None = None
     measure: Any = None  # whose functions may fail
-    later: Sequence[
-        int
-    ] = ()  # of each kernel: what a leaf says LATER with, when it needs it; 0: it is compiled at once
+    later: Sequence[int] = ()  # of each kernel, what a leaf says LATER with that needs it; 0: it is compiled at once
 
     def linked(self, rest: Any) -> Any:
         """As the first of a chain."""
         calls, missing = [], 0
-        for kernel, kind, when in zip(self.kernels, self.kind.calls.values(), self.later or repeat(0)):  # noqa: B905
-            known = kernel is not None and not (when and not kernel.overloads)
+        each: Any = zip_longest(self.kernels, self.kind.calls.values(), self.later, fillvalue=0)
+        for kernel, kind, when in each:
+            known = kernel is not None and (kernel.overloads or not when)
             missing |= 0 if known else when
             calls.append(kernel if known else later(kind))
         return make_leaf(self.kind.type)(self.kind.known(*calls), (~missing, *self.values), rest)
@@ -241,19 +240,6 @@ class Leaf(NamedTuple):
         for kernel, kind, when in zip(self.kernels, self.kind.calls.values(), self.later, strict=True):
             if when & wanted:
                 kernel.compile(kind.signature.args)
-
-
-@functools.cache
-def make_round() -> Any:
-    """What makes a round of its fields, and a chain of leaves."""
-    own = tuple(ROUND.field_dict.values())[:-1]
-
-    def make(values: Any, chain: Any) -> Any:
-        one = new(ROUND)
-        fill(one, (*values, erased(chain)))
-        return one
-
-    return compiled(ROUND(types.Tuple(own), LINK), make)
 
 
 @functools.cache
@@ -302,7 +288,7 @@ def run_round(
         chain = make_end()()
         for one in reversed(leaves):
             chain = one.linked(chain)
-        round = make_round()(rows, chain)
+        round = filled(ROUND)(rows)
     except SystemError as error:  # Ctrl-C in a Python function that Numba's entries call
         raise error.__cause__ or error from None
     said: list[tuple[int, int, int]] = []
@@ -312,7 +298,7 @@ def run_round(
         found = -1, FINE, MORE
         try:
             while found == (-1, FINE, MORE):
-                found = kernel(round, room, counters)
+                found = kernel(round, chain, room, counters)
         except Exception as failure:
             counters[STOP] = 1
             measure = leaves[notes[LEAF]].measure

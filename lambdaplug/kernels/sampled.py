@@ -34,9 +34,7 @@ def over_rankings(leaf: Any, round: Any, room: Any, first: int, last: int) -> tu
     gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
     second, unit = np.zeros(len(hessian)), leaf.coefficient / leaf.samples
     for sample in range(leaf.samples):
-        row = draw_order(leaf.call, leaf.draw, sample, lower, round, room, first, last)
-        if row >= 0:
-            return BAD_SCORE, row
+        draw_order(leaf, sample, lower, round, room, first, last)
         for query in range(first, last):
             start, n, low = located(offsets, first, query)
             if norm[query] != 0.0 and n > 1:

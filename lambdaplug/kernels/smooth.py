@@ -208,9 +208,9 @@ def change(after: float, before: float) -> float:
     level=INTEGER,
 )
 def moved(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """Finite differences: each document moved up and down."""
+    """Finite differences: each document moved up and down. Hessians are 1 in the end."""
     offsets, (gain, _, norm, table, k) = round.offsets, leaf.prepared
-    gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
+    gradient, _ = level_of(room, leaf.level, offsets[last] - offsets[first])
     for query in range(first, last):
         start, n, low = located(offsets, first, query)
         if norm[query] != 0.0:
@@ -218,10 +218,7 @@ def moved(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int,
             leaf.call.move(scores, order, leaf.c, (line(gain, 0, start, n), table, k), room.keys)
         for row in range(n):
             slope = norm[query] * room.keys[2, row] / (2.0 * leaf.c) if norm[query] != 0.0 else 0.0
-            if not np.isfinite(slope):
-                return BAD_CHANGE, query
             gradient[low + row] -= leaf.coefficient * slope
-            hessian[low + row] += leaf.coefficient
     return FINE, 0
 
 
@@ -269,7 +266,7 @@ def move_kernel(value: Callable[..., float], flat: bool) -> Callable[..., None]:
 
 
 @leaf(
-    {"signs": NOISE, "rank": RANK, "value": VALUE},
+    {"noise": NOISE, "rank": RANK, "value": VALUE},
     prepared=PREPARED,
     draw=group(HASHES, INTEGER, INTEGER),  # hashes of the labels, seed, how many
     c=FLOAT,
@@ -277,35 +274,33 @@ def move_kernel(value: Callable[..., float], flat: bool) -> Callable[..., None]:
     level=INTEGER,
 )
 def shaken(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """Simultaneous perturbation: all scores of a query moved at once, and back."""
-    offsets, moved, order, call = round.offsets, room.noisy, room.noisy_order, leaf.call
-    gain, _, norm, discount, k = leaf.prepared
-    hashes, seed, draws = leaf.draw
-    start, lists = offsets[first], (offsets, first, last, order)
-    gradient, hessian = level_of(room, leaf.level, offsets[last] - start)
-    signs, slope = np.empty(len(gradient)), np.zeros(len(gradient))
-    values, ranked = np.empty((2, last)), line(room.keys, 2, 0, room.keys.shape[1])
+    """Simultaneous perturbation: all scores of a query moved at once, and back. Hessians are 1 in the end."""
+    scores, offsets, moved, order, call, c = (
+        round.scores,
+        round.offsets,
+        room.noisy,
+        room.noisy_order,
+        leaf.call,
+        leaf.c,
+    )
+    (gain, _, norm, discount, k), (hashes, seed, draws), last_order = leaf.prepared, leaf.draw, round.order
+    start, lists, ranked = offsets[first], (offsets, first, last, order), line(room.keys, 2, 0, room.keys.shape[1])
+    gradient, _ = level_of(room, leaf.level, offsets[last] - start)
+    slope, values, scale = np.zeros(len(gradient)), np.empty((2, last)), leaf.coefficient
     for row in range(start, offsets[last]):
-        order[row] = round.order[row]
+        order[row] = last_order[row]
     room.notes[WHOSE] = -1
     for draw in range(draws):
-        call.signs(round.scores, (hashes, seed, draw, 0.0), offsets, first, last, signs)
         for way in range(2):
-            for row in range(start, offsets[last]):
-                moved[row] = round.scores[row] + (leaf.c if way == 0 else -leaf.c) * signs[row - start]
-            row = call.rank(moved, offsets, first, last, order, room.keys, room.documents)
-            if row >= 0:
-                return BAD_RESULT, -1 - row
+            call.noise(scores, (hashes, seed, draw, c if way == 1 else -c), offsets, first, last, moved)
+            call.rank(moved, offsets, first, last, order, room.keys, room.documents)
             call.value(gain, discount, k, lists, ranked, line(values, way, 0, last))
         for query in range(first, last):
-            if norm[query] == 0.0:
-                continue
-            higher, lower = values[0, query] * norm[query], values[1, query] * norm[query]
-            if not (np.isfinite(higher) and np.isfinite(lower)):
-                return BAD_CHANGE, query
-            for row in range(offsets[query] - start, offsets[query + 1] - start):
-                slope[row] += change(higher, lower) * signs[row]  # 1/sign = sign
+            raised = (
+                change(values[1, query] * norm[query], values[0, query] * norm[query]) if norm[query] != 0.0 else 0.0
+            )
+            for row in range(offsets[query], offsets[query + 1]):
+                slope[row - start] += raised if moved[row] > scores[row] else -raised
     for row in range(len(slope)):
-        gradient[row] -= leaf.coefficient * (slope[row] / (2.0 * leaf.c * draws))
-        hessian[row] += leaf.coefficient
+        gradient[row] -= scale * (slope[row] / (2.0 * c * draws))
     return FINE, 0

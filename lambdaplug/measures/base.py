@@ -49,7 +49,7 @@ import numpy.typing as npt
 from ..checking import refuse_data
 from ..columns import column_name
 from ..errors import LambdaplugError
-from ..kernels import Leaf, PairDelta, Prepared, change, inlinable, leaves, norm_kernel, value_kernel
+from ..kernels import Leaf, PairDelta, Prepared, change, inlinable, leaves, value_kernel
 from ..queries import Queries
 from ..rows import ideal_order, levels
 from ..values import Value, keep, literal
@@ -213,9 +213,9 @@ class Measure(Value):
         """``pair_delta`` of rows that ``raised_kernel`` has been through."""
         return PairDelta(begin_rows, _raised_delta)
 
-    def measuring(self, prepared: Prepared, out: Array) -> Leaf:
-        """The leaf of a round that writes the value of each query, before its norm."""
-        values = prepared.gain, prepared.given[3], prepared.k, out
+    def measuring(self, prepared: Prepared, out: Array, order: npt.NDArray[np.int32] | None = None) -> Leaf:
+        """The leaf of a round that writes the value of each query, before its norm, of this order or the round's."""
+        values = prepared.gain, prepared.given[3], prepared.k, np.empty(0, np.int32) if order is None else order, out
         return Leaf(leaves.measured, (value_kernel(self.value, not self.tabled),), values, measure=self)
 
     def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
@@ -249,15 +249,15 @@ class Measure(Value):
             grade = np.where(labelled, gain, np.nan)  # neither above nor below any other: no pair
         queries = len(offsets) - 1
         norm = np.zeros(queries)
-        ideal, row = ideal_order(gain, offsets)
-        if row >= 0:
+        for row in np.flatnonzero(np.isinf(gain)):
             raise LambdaplugError(f"{self}: the gain of row {row}, with the label {labels[row]:g}, is not finite.")
+        ideal = ideal_order(gain, offsets)
         if _merged(gain, ideal, offsets):
             grade = levels([grade], offsets)  # kernels compare grades in float32: keep different ones different
         if self.tabled:
             gain, grade, discount = self.tabulated(Seen(gain, grade, discount, offsets, tuple(columns)))[:3]
         lists = offsets, 0, queries, ideal
-        self.run(norm_kernel(self.norm), gain, discount, k, lists, np.empty(longest), norm)
+        self.run(value_kernel(self.norm), gain, discount, k, lists, np.empty(longest), norm)
         norm[np.diff(offsets) == 0] = 0.0
         return Prepared(gain, grade, norm, discount, k)
 

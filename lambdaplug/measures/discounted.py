@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import LambdaplugError
-from ..kernels import inlinable, sort_stretch
+from ..kernels import inlinable
 from .base import Measure
 from .gains import Array, Cutoff, Discount, Gain, gains_by, summed
 from .smooth import smooth_log2, smooth_table
@@ -147,8 +147,7 @@ class NDCG(DCG, name="ndcg", undefined="no positive gain"):
 def _mean_discounts(gain: Any, discount: Any, k: int) -> Any:
     """What a rank counts in the mean of NDCG@1 ... NDCG@n: its discount times the mean of 1/ideal DCG@k over k >= rank."""
     n = min(k, len(gain))
-    ideal = gain.copy()
-    sort_stretch(ideal, 0, len(ideal), True)
+    ideal = np.sort(gain)[::-1]
     counts = np.zeros(len(gain))
     total = 0.0
     for r in range(n):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..checking import refuse_data, shown
 from ..columns import column_name
 from ..errors import LambdaplugError, LambdaplugWarning
-from ..kernels import Leaf, PairBias, Team, finish_kernel, get_num_threads, leaves, shape_kernel
+from ..kernels import Leaf, PairBias, Team, get_num_threads, leaves
 from ..measures import Measure, Prepared, as_measure
 from ..queries import Array, Queries, vector
 from ..rows import differing
@@ -20,25 +20,6 @@ from ..schedules import Guard, Memory, Moment, Number, OnPlateau, is_constant
 from ..training import Rows, read
 from ..values import Value
 from ..watch import watch
-
-__all__ = [
-    "EMPTY",
-    "HESSIAN_FLOOR",
-    "Asked",
-    "MeasureObjective",
-    "Objective",
-    "Round",
-    "ValueObjective",
-    "answers",
-    "check_step",
-    "common_cutoff",
-    "label_column",
-    "normalization",
-    "planned",
-    "refuse_document_weights",
-    "require_objective",
-    "require_order",
-]
 
 Own = TypeVar("Own", bound="Objective")
 Gradients: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
@@ -67,16 +48,13 @@ def normalization(normalize: str | None, unit: bool) -> str:
 
 def check_step(step: str | None, normalize: str | None, *, pairs: bool = False) -> None:
     """Refuse other words than there are."""
-    if normalize == "log" and not pairs:
-        raise LambdaplugError(
-            "normalize='log' scales a query by the sum of its pairs' forces, which only a LambdaRank knows. In a sum of "
-            "objectives, give it to the parts: lp.LambdaRank('map', normalize='log')."
-        )
     if step not in (None, "newton", "gradient"):
         raise LambdaplugError(f"step: expected 'newton' or 'gradient', got {step!r}.")
-    if normalize not in (None, "std", "log", "none"):
-        known = "'std', 'log', 'none'" if pairs else "'std', 'none'"
-        raise LambdaplugError(f"normalize: expected {known} or None (what the step does), got {normalize!r}.")
+    if normalize not in (None, "std", "none", "log") or (normalize == "log" and not pairs):
+        raise LambdaplugError(
+            f"normalize: expected 'std', 'none' or None (what the step does), got {normalize!r}. 'log', by the sum of the "
+            "pairs' forces, is for a LambdaRank alone; in a sum of objectives, for its parts."
+        )
 
 
 def common_cutoff(parts: Iterable["Objective"]) -> int | None:
@@ -87,21 +65,10 @@ def common_cutoff(parts: Iterable["Objective"]) -> int | None:
 
 
 def require_objective(value: Any, where: str = "") -> "Objective":
-    """The value, which must be an objective; a measure, a class or a function is told what was meant."""
+    """The value, which must be an objective."""
     if isinstance(value, Objective):
         return value
-    kind = value if isinstance(value, type) else None
-    meant = ""
-    if isinstance(value, (str, Measure)):
-        meant = f" Did you mean lp.objective({str(value)!r})?"
-    elif kind is not None and issubclass(kind, Measure):
-        meant = f" It is a class of measures. Did you mean lp.objective({kind.name!r})?"
-    elif kind is not None and issubclass(kind, Objective):
-        meant = f" It is a class: did you mean lp.{kind.__name__}(...), or lp.objective('map')?"
-    elif hasattr(value, "report") and hasattr(value, "names"):  # a metric
-        meant = f" It reports. Did you mean lp.objective({value.names[0]!r})?"
-    elif callable(value):
-        meant = " Call it first: did you mean lp.objective('map')?"
+    meant = f" Did you mean lp.objective({str(value)!r})?" if isinstance(value, (str, Measure)) else ""
     raise LambdaplugError(f"{where}expected an objective such as lp.objective('map'), got {shown(value)}.{meant}")
 
 
@@ -131,34 +98,28 @@ def require_order(
         found, total = int(np.count_nonzero(acting())), int(np.count_nonzero(queries.sizes))
         if total == 0 or found >= FEW * total:
             return
-        found_labels = _described(queries.labels_of(labels))
-        order = f"the order of the documents{among}"
+        known = _described(queries.labels_of(labels))
         if found == 0:
             raise LambdaplugError(
                 f"{objective!r} has nothing to learn from: there is no query, of {total}, in which its measure is defined "
-                f"and depends on {order}. {found_labels} The longest query has {queries.longest} documents. Choose relevant=, "
-                "gain=, the cut-off or the labels so that some queries have better and worse orders. In a mixture, leave "
-                "out a part that can never act, or give it the weight 0."
+                f"and depends on the order of the documents{among}. {known} The longest query has {queries.longest} "
+                "documents. Choose relevant=, gain=, the cut-off or the labels so that some queries have better and worse "
+                "orders. In a mixture, leave out a part that can never act, or give it the weight 0."
             )
-        warnings.warn(
+        message = (
             f"{objective!r} learns from {found} of {total} queries ({100 * found / total:.2g} %): in the others its measure "
-            f"is not defined, or does not depend on {order}. {found_labels}",
-            LambdaplugWarning,
-            stacklevel=6,
+            f"is not defined, or does not depend on the order of the documents{among}. {known}"
         )
+        warnings.warn(message, LambdaplugWarning, stacklevel=6)
 
     queries.memo(("order matters", *key), judge)
 
 
 def _described(labels: Array) -> str:
     """Which labels occur."""
-    values, missing = np.unique(labels[~np.isnan(labels)]), int(np.count_nonzero(np.isnan(labels)))
-    if not len(values):
-        return "No row has a label."
-    many = f"{len(values)} different ones from {values[0]:g} to {values[-1]:g}"
-    few = ", ".join(f"{value:g}" for value in values[:10])
-    rest = f"; {missing} rows have none" if missing else ""
-    return f"The labels that occur are {few if len(values) <= 10 else many}{rest}."
+    known = np.unique(labels[~np.isnan(labels)])
+    shown = ", ".join(f"{value:g}" for value in known[:10]) + ", ..." * (len(known) > 10)
+    return f"The labels that occur are {shown or 'none at all'}; {np.count_nonzero(np.isnan(labels))} rows have none."
 
 
 class Asked(NamedTuple):
@@ -287,7 +248,7 @@ class Objective(Value, abc.ABC):
             return self.at(round._replace(coefficient=coefficient), *more)
         own = self.at(round._replace(coefficient=1.0, level=round.level + 1), *more)
         values = self.std, self.unit, coefficient, round.level
-        return [*own, Leaf(leaves.gathered, (shape_kernel(),), values)]
+        return [*own, Leaf(leaves.gathered, (), values)]
 
     def ending(self, queries: Queries, out: tuple[Any, Any]) -> list[Leaf]:
         """The leaves that bring the sum into its shape, weigh it and write it."""
@@ -297,11 +258,11 @@ class Objective(Value, abc.ABC):
         def refuse(row: int) -> None:
             raise LambdaplugError(
                 f"{self!r}: the gradient of row {row} is {out[0][row]}, its hessian {out[1][row]}. "
-                "Gains, weights, sigma or the spread of the scores are too large for float32: scale them down."
+                "Gains, weights, sigma or the spread of the scores are too large for float32, or a function of the measure "
+                "is not finite for some order of the documents."
             )
 
-        kernels = shape_kernel() if self.shaped else None, finish_kernel()
-        return [Leaf(kind, kernels, (self.std, self.unit, weight, self.floor, out), refuse)]
+        return [Leaf(kind, (), (self.std, self.unit, weight, self.floor, out), refuse)]
 
     def gradients(
         self,
@@ -346,18 +307,17 @@ class Objective(Value, abc.ABC):
             )
         if data_set.partial:
             self.check_share()
-        plan = self
-        iteration = 0
+        iteration, plan = 0, self
         if not self.constant:
             moment = data_set.moment(self, scores)
             self._refuse_unseen(moment)
             iteration, plan = moment.iteration, self.resolved(moment)
-        queries, threads, team = data_set.queries, data_set.threads, data_set.team
+        queries = data_set.queries
         if not data_set.partial:  # the other workers' rows may have what these have not, and asking could deadlock
             self.check_order(queries)
-        gradient, hessian = plan.differentiate(queries, scores, iteration, threads, team=team)
-        watch(data_set, gradient, hessian)
-        return gradient, hessian
+        found = plan.differentiate(queries, scores, iteration, data_set.threads, team=data_set.team)
+        watch(data_set, *found)
+        return found
 
     def _refuse_unseen(self, moment: Moment) -> None:
         """A schedule that watches a metric must have seen it by the second round."""
@@ -389,9 +349,9 @@ def answers(
         raise LambdaplugError(f"scores: expected one per row ({rows}), got {len(values)}.")
     outs = [(np.empty(rows, asked.dtype), np.empty(rows, asked.dtype)) for _ in plans]
     round = Round(queries, values, asked.iteration, asked.exact, asked.bias, draws={})
-    steps = [
-        leaf for plan, out in zip(plans, outs, strict=True) for leaf in (*plan.at(round), *plan.ending(queries, out))
-    ]
+    steps: list[Leaf] = []
+    for plan, out in zip(plans, outs, strict=True):
+        steps += plan.at(round) + plan.ending(queries, out)
     queries.run(
         [*steps, *measuring],
         values,

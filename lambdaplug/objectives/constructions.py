@@ -23,7 +23,7 @@ from ..measures import Measure, Prepared, registered
 from ..measures.base import begin_rows
 from ..measures.discounted import spaced_delta, spaced_rows
 from ..queries import Array, Queries
-from ..rows import ideal_order
+from ..rows import levels
 from ..values import Value, keep
 from .base import Round
 from .pairs import NO_COUNTS, Choice, pair_leaf
@@ -411,8 +411,8 @@ class Extended(Construction, name="extended", by_rows=True, everywhere=True):
 
     def choice(self, objective: "LambdaRank", queries: Queries) -> Choice:
         grade = objective.prepared(queries).grade
-        key = ("ideal order", objective.kind, objective.labels, objective.ignore_zero)
-        about = grade, queries.memo(key, lambda: ideal_order(grade, queries.offsets)[0])
+        key = ("levels", objective.kind, objective.labels, objective.ignore_zero)
+        about = queries.memo(key, lambda: np.nan_to_num(levels([grade], queries.offsets), nan=-1).astype(np.int32))
         rule = CHOICES[self.documents], int(objective.kind.cutoff or 0), objective.seed
         return Choice(rule, about, label_hash(objective.labels, queries), np.zeros(len(grade)))
 

@@ -196,7 +196,7 @@ class ListMLE(ListObjective):
 
     def told(self, queries: Queries) -> tuple[float, npt.NDArray[np.int32]]:
         def sort() -> npt.NDArray[np.int32]:
-            return ideal_order(queries.labels_of(self.labels), queries.offsets)[0]
+            return ideal_order(queries.labels_of(self.labels), queries.offsets)
 
         return float(queries.longest if self.k is None else self.k), queries.memo(("label order", self.labels), sort)
 

@@ -10,22 +10,22 @@ from typing import Any, TypeVar
 from ..errors import LambdaplugError
 from ..kernels import Leaf
 from ..queries import Array, Queries
-from ..schedules import Guard, Memory, Moment, Number, OnPlateau, check, clip, constant, is_constant
+from ..schedules import Guard, Memory, Moment, Number, OnPlateau, check, clip, constant
 from ..values import keep
 from .base import EMPTY, Objective, Round, check_step, common_cutoff, normalization, planned, require_objective
 from .lambdarank import LambdaRank
 
-__all__ = ["Graded", "Mixture", "Sum", "interpolate"]
-
 S = TypeVar("S", bound="Sum")
 
 
+@dataclass(frozen=True, repr=False)
 class Sum(Objective):
     """What the weighted sums share."""
 
-    step: str | None
-    normalize: str | None
-    guard: Guard | None
+    _: KW_ONLY
+    step: str | None = None
+    normalize: str | None = None
+    guard: Guard | None = None
 
     def __post_init__(self) -> None:
         for part in self.inner:
@@ -147,22 +147,14 @@ class Mixture(Sum):
     """
 
     parts: Sequence[tuple[Number, Objective]]
-    _: KW_ONLY
-    step: str | None = None
-    normalize: str | None = None
-    guard: Guard | None = None
 
     def __post_init__(self) -> None:
-        if any(not isinstance(term, (tuple, list)) or len(term) != 2 for term in self.parts):
+        if not self.parts or any(not isinstance(term, (tuple, list)) or len(term) != 2 for term in self.parts):
             raise LambdaplugError(
-                "Mixture: expected (weight, objective) pairs, as in lp.Mixture([(0.5, a), (0.5, b)]), got objectives alone."
+                "Mixture: expected at least one objective with its weight, as in lp.Mixture([(0.5, a), (0.5, b)])."
             )
-        parts = tuple((check(weight, f"weight {k}"), part) for k, (weight, part) in enumerate(self.parts))
-        if not parts:
-            raise LambdaplugError("expected at least one objective.")
-        for _, part in parts:
-            require_objective(part)
-        keep(self, parts=parts)
+        terms = enumerate(self.parts)
+        keep(self, parts=tuple((check(weight, f"weight {k}"), require_objective(part)) for k, (weight, part) in terms))
         super().__post_init__()
 
     @property
@@ -212,27 +204,20 @@ class Graded(Sum):
 
     tiers: Sequence[LambdaRank]
     weights: Sequence[Number] | None = None
-    _: KW_ONLY
-    step: str | None = None
-    normalize: str | None = None
-    guard: Guard | None = None
 
     def __post_init__(self) -> None:
         tiers, weights = tuple(self.tiers), self.weights
-        for tier in tiers:
-            if not isinstance(tier, LambdaRank):
-                raise LambdaplugError(f"Graded: expected a tier such as lp.LambdaRank('ndcg'), got {tier!r}.")
-        if not tiers:
-            raise LambdaplugError("Graded: expected at least one tier.")
+        if not tiers or not all(isinstance(tier, LambdaRank) for tier in tiers):
+            raise LambdaplugError(
+                f"Graded: expected at least one tier, each such as lp.LambdaRank('ndcg'), got {list(tiers)!r}."
+            )
         keep(self, tiers=tiers)
         if weights is not None:
-            if len(weights) != len(tiers):
-                raise LambdaplugError(f"weights: expected one per tier ({len(tiers)}), got {len(weights)}.")
             weights = tuple(check(weight, f"weight {k}") for k, weight in enumerate(weights))
-            numbers = [weight for weight in weights if not callable(weight)]
-            if len(numbers) == len(weights) and abs(sum(numbers) - 1.0) > 1e-6:
+            total = sum(1.0 if callable(weight) else weight for weight in weights)
+            if len(weights) != len(tiers) or (abs(total - 1.0) > 1e-6 and not any(map(callable, weights))):
                 raise LambdaplugError(
-                    f"weights: expected numbers that sum to 1, got {list(weights)} with the sum {sum(numbers):g}."
+                    f"weights: expected one per tier ({len(tiers)}), schedules or numbers that sum to 1, got {list(weights)}."
                 )
             keep(self, weights=weights)
         super().__post_init__()
@@ -286,28 +271,19 @@ class interpolate(Sum):  # noqa: N801 -- reads as the function it was in the pap
     a: Objective
     b: Objective
     weight: Number
-    _: KW_ONLY
-    step: str | None = None
-    normalize: str | None = None
-    guard: Guard | None = None
 
     def __post_init__(self) -> None:
-        for part in (self.a, self.b):
-            require_objective(part)
-        keep(self, weight=check(self.weight, "weight"))
+        keep(self, a=require_objective(self.a), b=require_objective(self.b), weight=check(self.weight, "weight"))
         super().__post_init__()
 
     @property
     def terms(self) -> tuple[tuple[Number, Objective], ...]:
-        first = self.weight if callable(self.weight) else 1.0 - self.weight
-        return (first, self.a), (self.weight, self.b)
+        if callable(self.weight):
+            return (self.weight, self.a), (self.weight, self.b)
+        return (1.0 - clip(self.weight), self.a), (clip(self.weight), self.b)
 
     def plan(self, weights: list[float], parts: list[Any]) -> interpolate:
         return planned(self, a=parts[0], b=parts[1], weight=weights[1], guard=None)
-
-    def idle(self, k: int) -> bool:
-        no_weight = is_constant(self.weight) and self.weights_at()[k] == 0.0
-        return no_weight and not (k == 0 and self.guard is not None)
 
     def weights_in(self, moment: Moment) -> list[float]:
         weight = clip(moment.number(self.weight))

@@ -53,7 +53,7 @@ class Choice(NamedTuple):
     """Which documents' pairs count."""
 
     rule: tuple[int, int, int] = (0, 0, 0)
-    about: tuple[Array, npt.NDArray[np.int32]] = (EMPTY, np.empty(0, np.int32))  # grades, and the ideal order
+    about: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by row: its grade's level, -1 for none
     hashes: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
     chosen: Array = EMPTY  # one per row, which receives it; empty: all count
 

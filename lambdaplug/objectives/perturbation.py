@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from ..checking import integer, not_negative, positive
 from ..errors import LambdaplugError
-from ..kernels import Leaf, move_kernel, moved, rank_kernel, shaken, sign_kernel, value_kernel
+from ..kernels import Leaf, move_kernel, moved, noise_kernel, rank_kernel, shaken, value_kernel
 from ..measures import Measure, as_measure
 from ..schedules import Moment
 from ..values import keep
@@ -42,15 +42,8 @@ class _Numerical(ValueObjective):
     def _leaf(self, kind: Any, kernels: tuple[Any, ...], round: Round, *own: Any) -> Leaf:
         refuse_document_weights(self, round.queries)
 
-        def refuse(where: int) -> NoReturn:
-            if where < 0:
-                raise LambdaplugError(f"{self!r}: the score of row {-1 - where} is too large to be moved by c.")
-            raise LambdaplugError(
-                f"{self!r}: the measure of query {where} is not finite for some order of its documents."
-            )
-
         values = self.prepared(round.queries).given, *own, self.c, round.coefficient, round.level
-        return Leaf(kind, kernels, values, refuse, self.kind)
+        return Leaf(kind, kernels, values, measure=self.kind)
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,7 +117,7 @@ class SPSA(_Numerical):
 
     def at(self, round: Round) -> list[Leaf]:
         draw = label_hash(self.labels, round.queries), self.seed, self.evaluations // 2
-        kernels = sign_kernel(), rank_kernel(), value_kernel(self.kind.value, not self.kind.tabled)
+        kernels = noise_kernel("sign"), rank_kernel(), value_kernel(self.kind.value, not self.kind.tabled)
         return [self._leaf(shaken, kernels, round, draw)]
 
 

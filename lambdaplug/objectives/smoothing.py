@@ -21,32 +21,31 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import LambdaplugError
-from ..kernels import VARIATES, count_kernel, label_hash_kernel, noise_kernel, rank_kernel
+from ..kernels import NOISE_KINDS, count_kernel, label_hash_kernel, noise_kernel, rank_kernel
 from ..queries import COUNTED, Queries
 from ..schedules import Number, check_of_iteration
 from .base import Round
 
 __all__ = ["NO_DRAW", "check_noise", "drawing", "label_hash"]
 
-Draw: TypeAlias = tuple[npt.NDArray[np.uint32], int, float, int, bool]  # as leaves.py has it
-NO_DRAW: Draw = np.empty(0, np.uint32), 0, 0.0, -1, False
+Draw: TypeAlias = tuple[npt.NDArray[np.uint32], int, float, int]  # as leaves.py has it
+NO_DRAW: Draw = np.empty(0, np.uint32), 0, 0.0, -1
 
 
 def check_noise(noise: object, kind: object) -> Number:
     """The noise, if both make sense."""
     noise = check_of_iteration(noise, "noise", "lp.cosine(1.0, 0.1, 200)")
-    if kind not in VARIATES:
-        raise LambdaplugError(f"noise_kind: expected {', '.join(map(repr, VARIATES))}, got {kind!r}.")
+    if kind not in NOISE_KINDS:
+        raise LambdaplugError(f"noise_kind: expected {', '.join(map(repr, NOISE_KINDS))}, got {kind!r}.")
     return noise
 
 
 def drawing(objective: Any, round: Round, noise: float, kind: str) -> tuple[Draw, Any, Any]:
     """What a leaf with noisy orders is told, and its kernels: the noise's, and one that ranks."""
-    hashes, sorts = label_hash(objective.labels, round.queries), round.queries.longest > COUNTED
-    key = id(hashes), objective.seed, noise, kind
+    key = objective.labels, objective.seed, noise, kind
     number = round.draws.setdefault(key, len(round.draws))  # equal draws are made once for all leaves
-    draw = hashes, objective.seed, noise, number, sorts
-    return draw, noise_kernel(kind), rank_kernel() if sorts else count_kernel()
+    draw = label_hash(objective.labels, round.queries), objective.seed, noise, number
+    return draw, noise_kernel(kind), rank_kernel() if round.queries.longest > COUNTED else count_kernel()
 
 
 def label_hash(column: str | None, queries: Queries) -> npt.NDArray[np.uint32]:
