@@ -208,13 +208,9 @@ def test_a_missing_column_is_told_with_the_data_set_that_lacks_it():
         lgb.train(parameters, train, 2, **options)
     with pytest.raises(lp.LambdaplugError, match="none of this name in the training data; its columns: 'prize'"):
         lgb.train(parameters, lp.attach(dataset(), prize=PRICE), 2)
+    watch = {"evals": [(matrix(), "later")], "custom_metric": lp.metric(REVENUE)}
     with pytest.raises(lp.LambdaplugError, match="none of this name in the validation set 'later'; its columns: none"):
-        xgb.train(
-            *(OURS, lp.attach(matrix(), price=PRICE), 2),
-            obj=lp.LambdaRank(REVENUE),
-            evals=[(matrix(), "later")],
-            custom_metric=lp.metric(REVENUE),
-        )
+        xgb.train(OURS, lp.attach(matrix(), price=PRICE), 2, obj=lp.LambdaRank(REVENUE), **watch)
     with pytest.raises(lp.LambdaplugError, match="column 'price' of the training data: expected one value per row"):
         xgb.train(OURS, lp.attach(matrix(), price=PRICE[1:]), 2, obj=lp.LambdaRank(REVENUE))
 
@@ -222,27 +218,21 @@ def test_a_missing_column_is_told_with_the_data_set_that_lacks_it():
 # --- weights per document ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "make",
-    [lambda **w: lp.LambdaRank("ndcg", **w), lambda **w: lp.objective("map", **w)],
-    ids=["lambdarank", "objective"],
-)
+@pytest.mark.parametrize("make", [lambda **w: lp.LambdaRank("ndcg", **w), lambda **w: lp.objective("map", **w)])
 def test_document_weights_are_the_same_in_both_hosts_and_by_hand(make):
     weight, queries = RNG.uniform(0.5, 2.0, ROWS), RNG.uniform(0.5, 2.0, len(GROUP))
     objective = make(weight="w")
     expected = make().gradients(LABELS, SCORES, GROUP, weight)
     np.testing.assert_array_equal(objective.gradients(LABELS, SCORES, GROUP, columns={"w": weight}), expected)
     lightgbm, xgboost = (lp.attach(data, w=weight) for data in (dataset().construct(), matrix()))
-    for data in (lightgbm, xgboost):
+    both = np.array(expected) * np.repeat(queries, GROUP)  # beside those of queries
+    found = [objective.gradients(LABELS, SCORES, GROUP, queries, columns={"w": weight})]
+    for data, own in ((lightgbm, np.repeat(queries, GROUP)), (xgboost, queries)):
         np.testing.assert_array_equal(objective(SCORES, data), expected)
-    both = objective.gradients(LABELS, SCORES, GROUP, queries, columns={"w": weight})  # beside those of queries
-    xgboost.set_weight(queries)
-    lightgbm.set_weight(np.repeat(queries, GROUP))
-    for data in (lightgbm, xgboost):
-        for found, wanted in zip(objective(SCORES, data), both, strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-6)
-    for found, wanted in zip(both, make().gradients(LABELS, SCORES, GROUP, weight), strict=True):
-        np.testing.assert_allclose(found, wanted * np.repeat(queries, GROUP), rtol=1e-5, atol=1e-15)
+        data.set_weight(own)
+        found.append(objective(SCORES, data))
+    for one in found:
+        np.testing.assert_allclose(one, both, rtol=1e-5, atol=1e-15)
 
 
 def arrays(**columns):

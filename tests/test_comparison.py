@@ -90,12 +90,6 @@ def test_nothing_to_tell_apart():
             lp.compare("mrr", [0, 0], [1, 2], [2, 1], [2], **wrong)
 
 
-def test_holm_by_hand():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([0.2]) == [0.2]
-
-
 def test_several_systems_against_a_baseline(contest):
     labels, group, a, b, c = contest
     found = lp.compare("ndcg@10", labels, a, {"noisy": b, "good": c}, group, names=["old"])
