@@ -266,9 +266,9 @@ def test_positions_that_nothing_links_are_named():
 
 def test_what_propensities_cannot_be_had_from():
     for options, message in (
-        ({}, "no document was seen at two positions"),
-        ({"document": ["a", "a"]}, "too few were clicked"),
-        ({"query": [0, 1], "randomized": True}, "no query was seen at two positions"),
+        ({}, "no two positions are linked by documents .*randomized=True"),
+        ({"document": ["a", "a"]}, "linked by documents that were seen and clicked at both"),
+        ({"query": [0, 1], "randomized": True}, "no two positions are linked by queries"),
         ({"level": 95}, "level: expected a number between 0 and 1"),
     ):
         asked = {name: options.pop(name) for name in ("randomized", "level") if name in options}
@@ -282,39 +282,26 @@ def test_what_propensities_cannot_be_had_from():
 # --- simulated clicks ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def data():
-    return lp.data.cubic(queries=60, documents=15, features=6, terms=8, noise=0.2)
-
-
-def test_simulated_clicks_are_biased_by_label_position_and_taste(data):
+def test_simulated_clicks_are_biased_by_label_position_and_taste():
+    data = lp.data.cubic(queries=60, documents=15, features=6, terms=8, noise=0.2)
     clicks = lp.data.simulate_clicks(data.labels, data.group, sessions=400)
     np.testing.assert_array_equal(clicks, lp.data.simulate_clicks(data.labels, data.group, sessions=400))
     assert clicks.min() >= 0.0
-    per_query = np.add.reduceat(clicks, np.cumsum(data.group) - data.group)
-    assert per_query.max() <= 1.0 + 1e-12  # one last click a session
+    assert clicks.reshape(60, 15).sum(axis=1).max() <= 1.0 + 1e-12  # one last click a session
     assert clicks[data.labels >= 3].mean() > 2 * clicks[data.labels == 0].mean()
-    by_rank = [
-        lp.data.simulate_clicks(
-            np.tile([4] + [0] * 19, 200), np.full(200, 20), scores=np.tile(-np.arange(20.0), 200), examination=e
-        )
-        for e in (1.0, 0.3)
-    ]
-    for found in by_rank:  # satisfied users stop, and do not drift to the bottom
-        assert found.reshape(200, 20).mean(axis=0)[0] > 0.4
-        assert (found.reshape(200, 20).mean(axis=0)[1:] < 0.03).all()
-    # The same documents shown in row order: the first rows are looked at most.
-    flat = lp.data.simulate_clicks(
-        np.ones(1000), np.full(100, 10), scores=np.tile(-np.arange(10.0), 100), chances=(0.1, 0.3)
-    )
-    by_rank = flat.reshape(100, 10).mean(axis=0)
-    assert by_rank[0] > by_rank[4]
-    taste = np.tile([2.0, -2.0], 500)
-    tasted = lp.data.simulate_clicks(
-        np.ones(1000), np.full(100, 10), scores=np.zeros(1000), taste=taste, examination=0.0
-    )
-    assert tasted[taste > 0].mean() > 3 * tasted[taste < 0].mean()
-    with pytest.raises(lp.LambdaplugError, match="add up to 3"):
-        lp.data.simulate_clicks([1, 1], [3])
-    with pytest.raises(lp.LambdaplugError, match="labels 0 to 4 have a click chance"):
-        lp.data.simulate_clicks([7], [1])
+
+    def by_rank(labels, **options):
+        n = len(labels)
+        shown = {"scores": np.tile(-np.arange(float(n)), 200), "group": np.full(200, n)}
+        return lp.data.simulate_clicks(np.tile(labels, 200), **shown, **options).reshape(200, n).mean(axis=0)
+
+    for examination in (1.0, 0.3):  # satisfied users stop, and do not drift to the bottom
+        found = by_rank([4] + [0] * 19, examination=examination)
+        assert found[0] > 0.4 > 0.03 > found[1:].max()
+    flat = by_rank([1] * 10, chances=(0.1, 0.3))
+    assert flat[0] > flat[4]
+    tasted = by_rank([1, 1], taste=np.tile([-2.0, 2.0], 200), examination=0.0)
+    assert tasted[1] > 3 * tasted[0]
+    for labels, group, message in (([1, 1], [3], "add up to 3"), ([7], [1], "labels 0 to 4 have a click chance")):
+        with pytest.raises(lp.LambdaplugError, match=message):
+            lp.data.simulate_clicks(labels, group)

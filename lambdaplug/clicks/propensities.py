@@ -130,7 +130,7 @@ def estimate_propensities(log: Sessions | Clicks, *, randomized: bool = False, l
     if randomized:
         counts = add_up(asked[counts.row], counts.position, counts.impressions, counts.clicks)
         asked = np.arange(int(asked.max()) + 1)
-    cells = _linked(counts, asked, "query" if randomized else "document")
+    cells = _linked(counts, asked, "queries" if randomized else "documents")
     theta, error = _solved(cells)
     half = float(stdtrit(max(int(cells.query.max()), 1), 0.5 + level / 2)) * error
     curve = np.full((3, int(cells.positions[-1]) + 1), np.nan)
@@ -154,47 +154,41 @@ def _linked(counts: Placements, asked: Integers, what: str) -> _Cells:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    row, position, impressions, clicks = (values[counts.impressions > 0] for values in counts)
-    wide = int(position.max(initial=0)) + 1
-    seen = np.bincount(row) > 1 if len(row) else np.zeros(0, bool)
-    if not seen.any():
-        raise LambdaplugError(
-            f"estimate_propensities: no {what} was seen at two positions, so that nothing tells the position from the "
-            "relevance. Use a log with several rankers or a changed model, or exchange results for a share of the searches; "
-            "if each query's results were shown in random order, pass randomized=True; else learn the curve beside a "
-            "model: lp.Unbiased(objective, position)."
-        )
-    kept = seen[row]
-    displayed, clicked = (
-        csr_array((1.0 * some[kept], (row[kept], position[kept])), shape=(len(seen), wide))
+    row, position, impressions, clicks = counts
+    kept = np.bincount(row)[row] > 1
+    seen, found = (
+        csr_array((1.0 * (kept & some), (row, position)), shape=(int(row.max()) + 1, int(position.max()) + 1))
         for some in (impressions > 0, clicks > 0)
     )
     # An arrow from each position to one that was clicked where both had the same unit: a curve that is neither 0 nor
     # infinite needs a way there and back.
-    part = connected_components(displayed.T @ clicked, connection="strong")[1]
+    part = connected_components(seen.T @ found, connection="strong")[1]
     several = np.flatnonzero(np.bincount(part)[part] > 1)
     if not len(several):
         raise LambdaplugError(
-            f"estimate_propensities: of the {what}s that were seen at several positions too few were clicked: no two positions "
-            "have clicks in both directions. Use a longer log."
+            f"estimate_propensities: no two positions are linked by {what} that were seen and clicked at both, so that nothing "
+            "tells the position from the relevance. Use a longer log, or one with several rankers or a changed model, or "
+            "exchange results for a share of the searches; if each query's results were shown in random order, pass "
+            "randomized=True; else learn the curve beside a model: lp.Unbiased(objective, position)."
         )
     linked = part == part[several[0]]
     others = np.setdiff1d(position, np.flatnonzero(linked))
     if len(others):
         listed = f"{', '.join(map(str, others[:10]))}{', ...' if len(others) > 10 else ''}"
         warnings.warn(
-            f"estimate_propensities: the positions {listed} are not known: clicks on {what}s seen there and elsewhere do not "
+            f"estimate_propensities: the positions {listed} are not known: clicks on {what} seen there and elsewhere do not "
             f"link them to position {several[0]}, to which the others are relative. A longer log, or positions put together, "
             "would.",
             LambdaplugWarning,
             stacklevel=3,
         )
     kept &= linked[position]
-    kept &= (np.bincount(row[kept], minlength=len(seen)) > 1)[row]
+    kept &= np.bincount(row, kept)[row] > 1
     units, unit = np.unique(row[kept], return_inverse=True)
     positions, place = np.unique(position[kept], return_inverse=True)
     numbers = np.unique(asked[units], return_inverse=True)[1].reshape(-1)
-    return _Cells(unit.reshape(-1), numbers, place.reshape(-1), 1.0 * impressions[kept], 1.0 * clicks[kept], positions)
+    times, won = (some[kept].astype(np.float64) for some in (impressions, clicks))
+    return _Cells(unit.reshape(-1), numbers, place.reshape(-1), times, won, positions)
 
 
 def _solved(cells: _Cells) -> tuple[Array, Array]:
@@ -238,9 +232,7 @@ def _solved(cells: _Cells) -> tuple[Array, Array]:
     between = (rest.T @ rest).toarray() * (many / max(many - 1, 1))
     rate = np.minimum(expected / impressions, 1.0)
     spread = impressions * rate * (1.0 - rate)
-    click = (
-        csr_array((np.ones(len(place)), (np.arange(len(place)), place))) - shares[unit]
-    )  # what one does to the gradient
+    click = csr_array((np.ones(len(place)), (np.arange(len(place)), place))) - shares[unit]  # its part in the gradient
     within = (click.T @ click.multiply(spread[:, None])).toarray()
     variances = [np.diag(inverse @ middle[1:, 1:] @ inverse) for middle in (between, within)]
     return theta, np.append(0.0, np.sqrt(np.maximum(*variances)))
