@@ -71,15 +71,11 @@ def refuse_data(args: tuple[Any, ...], what: str, name: str = "map") -> None:
 
 def refuse_swapped(labels: Any, scores: Any) -> None:
     """Scores where labels belong: fractions there, some below 0 or many different ones, and here a few integers >= 0."""
-    known = labels[~np.isnan(labels)]
-    if not (known != np.floor(known)).any():
-        return
-    grades = np.asarray(on_host(scores))
-    if grades.dtype.kind not in "biuf" or grades.shape != labels.shape or not np.isfinite(grades).all():
-        return
-    if (grades >= 0).all() and (grades == np.floor(grades)).all():
-        few, many = len(np.unique(grades)), len(np.unique(known))
-        if 1 < few < many and (many >= FRACTIONS or known.min() < 0):
+    grades = as_numbers(scores, "scores")
+    graded = grades.shape == labels.shape and ((grades >= 0) & (grades == np.floor(grades))).all()
+    if graded and (labels != np.floor(labels)).any():
+        few, many = len(np.unique(grades)), len(np.unique(labels))
+        if 1 < few < many and (many >= FRACTIONS or labels.min() < 0):
             raise LambdaplugError(
                 f"expected labels, then scores. These labels are {many} different fractions and these scores {few} "
                 "different grades: it seems that they have changed places."

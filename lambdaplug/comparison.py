@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import plotting
-from .checking import import_pandas, integer, one_of, refuse_swapped
+from .checking import import_pandas, integer, one_of, refuse_swapped, shown
 from .data import RankingData
 from .errors import LambdaplugError
 from .evaluation import Convention, Empty, Measures, Part, Rules, Ties, asked, mean, per_query_values
@@ -513,14 +513,12 @@ def leaderboard(
     new  1.0000*   1.0000*
     * best of its column; † differs from old (paired t-test, Holm's correction over systems, 95 %)
     """
-    if not isinstance(systems, Mapping):
+    if not isinstance(systems, Mapping) or not systems:
         raise LambdaplugError(
-            f"leaderboard: expected scores or models by name first, got {type(systems).__name__}. The call is "
+            f"leaderboard: expected scores or models by name first, got {shown(systems)}. The call is "
             "lp.leaderboard({'old': scores, 'new': others}, measures, labels, group)."
         )
     parts = asked(measures, empty=empty, ties=ties, convention=convention)
-    if not systems or not parts:
-        raise LambdaplugError("leaderboard: expected at least one system and one measure.")
     if baseline is not None:
         one_of(baseline, "baseline", tuple(systems))
     one_of(test, "test", get_args(Test))

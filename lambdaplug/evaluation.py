@@ -30,6 +30,7 @@ Measures: TypeAlias = str | Measure | Sequence[str | Measure]
 Empty = Literal["skip", 0, 1]
 Ties = Literal["stable", "worst", "best", "expected"]
 Convention = Literal["letor"]
+Total: TypeAlias = Callable[[Array], Array] | None  # adds up over workers
 
 
 class Rules(TypedDict, total=False):
@@ -174,7 +175,10 @@ def asked(
     one_of(ties, "ties", get_args(Ties))
     one_of(convention, "convention", (None, *get_args(Convention)))
     empty = 0 if convention == "letor" else empty
-    return tuple(Part(kind, empty, ties=ties, convention=convention, **options) for kind in as_measures(measures))
+    kinds = as_measures(measures)
+    if not kinds:
+        raise LambdaplugError("name at least one measure, such as 'ndcg@10'.")
+    return tuple(Part(kind, empty, ties=ties, convention=convention, **options) for kind in kinds)
 
 
 def per_query_values(
@@ -248,11 +252,7 @@ def letor_discount(rank: int) -> float:
 
 
 def means(
-    parts: Sequence[Part],
-    queries: Queries,
-    scores: npt.ArrayLike,
-    threads: int | None = None,
-    total: Callable[[Array], Array] | None = None,
+    parts: Sequence[Part], queries: Queries, scores: npt.ArrayLike, threads: int | None = None, total: Total = None
 ) -> list[float]:
     """The mean over queries of each; with ``total``, which adds up over workers, over those of all workers."""
     if queries.document_weight is not None and any(part.weighted for part in parts):
@@ -294,10 +294,7 @@ class Metric(Value):
 
     @staticmethod
     def of(measures: Measures, **rules: Any) -> Metric:
-        parts = asked(measures, **rules)
-        if not parts:
-            raise LambdaplugError("metric: name at least one measure, e.g. lp.metric('ndcg@10').")
-        return Metric(parts)
+        return Metric(asked(measures, **rules))
 
     def __add__(self, other: Metric) -> Metric:
         both = Metric(tuple(dict.fromkeys((*self.parts, *other.parts))))
@@ -334,36 +331,28 @@ class Metric(Value):
         ]
 
     def __call__(self, scores: Any, data: Any, weight: Any = None, group: Any = None) -> Any:
-        """What a host calls: (scores, data set), or (labels, scores, weight, group) from ``lgb.LGBMRanker``."""
+        """What a host calls: (scores, data set), or (labels, scores, weight, group) from ``lgb.LGBMRanker``.
+
+        LightGBM is also told that higher is better.
+        """
         if group is not None:
             labels, scores = scores, data
             each = None if weight is None else one_a_query(np.asarray(weight), np.asarray(group))
             queries = Queries(labels, group, query_weight=each, document_weight=weight if each is None else None)
-            return self.report(queries, scores, None, with_direction=True)
+            return [(*pair, True) for pair in self.report(queries, scores)]
         data_set = read(data)
         if data_set.asked == "objective":
             raise LambdaplugError(
                 f"{self!r} reports, and was given as an objective: say lp.objective({str(self.parts[0].kind)!r})."
             )
-        reported = self.report(
-            data_set.queries, scores, data_set.threads, with_direction=data_set.directed, total=data_set.total
-        )
+        reported = self.report(data_set.queries, scores, data_set.threads, data_set.total)
         if data_set.on_metric is not None:
             data_set.on_metric(self.names)
-        return reported
+        return [(*pair, True) for pair in reported] if data_set.directed else reported
 
-    def report(
-        self,
-        queries: Queries,
-        scores: Any,
-        threads: int | None,
-        *,
-        with_direction: bool,
-        total: Callable[[Array], Array] | None = None,
-    ) -> list[Any]:
-        """(name, value) of each measure, for LightGBM with the word that higher is better."""
-        pairs = zip(self.names, means(self.parts, queries, scores, threads, total), strict=True)
-        return [(*pair, True) for pair in pairs] if with_direction else list(pairs)
+    def report(self, queries: Queries, scores: Any, threads: int | None = None, total: Total = None) -> list[Any]:
+        """The name and value of each measure."""
+        return list(zip(self.names, means(self.parts, queries, scores, threads, total), strict=True))
 
 
 def metric(

@@ -146,7 +146,7 @@ def test_the_leaderboard(contest):
     assert "from the best of its column (paired randomisation test" in against_best.text
     with pytest.raises(lp.LambdaplugError, match=r"baseline: expected 'old', 'noisy' or 'good\|best', got 'older'"):
         lp.leaderboard(systems, measures, labels, group, baseline="older")
-    with pytest.raises(lp.LambdaplugError, match="at least one system"):
+    with pytest.raises(lp.LambdaplugError, match="scores or models by name first"):
         lp.leaderboard({}, measures, labels, group)
     with pytest.raises(lp.LambdaplugError, match="test: expected 't' or 'randomization', got 'z'"):
         lp.leaderboard(systems, measures, labels, group, test="z")

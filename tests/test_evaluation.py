@@ -203,7 +203,7 @@ def test_ties_in_metrics_and_what_is_refused():
     metric = lp.metric("mrr", ties="expected") + lp.metric("map")
     assert repr(metric) == "metric('mrr', ties='expected') + metric('map')"
     queries = Queries([0, 1], [2])
-    assert metric.report(queries, [1.0, 1.0], None, with_direction=False) == [("mrr", 0.75), ("map", 0.5)]
+    assert metric.report(queries, [1.0, 1.0]) == [("mrr", 0.75), ("map", 0.5)]
     assert metric.without(["map"]).names == ["mrr"]
     for refused in (lambda: lp.metric("mrr", ties="random"), lambda: lp.evaluate("mrr", [1], [1], [1], ties="random")):
         with pytest.raises(lp.LambdaplugError, match="ties: expected 'stable', 'worst', 'best' or 'expected'"):

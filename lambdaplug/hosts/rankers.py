@@ -261,7 +261,7 @@ class QueryColumn:
                 raise LambdaplugError("sample_weight: expected one value per query, or equal values within each query.")
             metric = metric.weighted()
         queries = Queries(y, sizes, query_weight=each, columns=columns)
-        return float(metric.report(queries, scores, None, with_direction=False)[-1][1])
+        return float(metric.report(queries, scores)[-1][1])
 
 
 def measure_of(objective: Any, builtin: dict[str, str]) -> Metric:
