@@ -39,10 +39,6 @@ def column_name(value: Any, option: str, example: str | None = None) -> str:
 
 def as_column(values: Any, name: str) -> Values:
     """One number per row (or query), a table with one row per document, or pairs of rows: a copy that never changes."""
-    if hasattr(values, "__dask_graph__"):
-        raise LambdaplugError(
-            f"column {name!r}: a Dask collection, beside a data set on one machine: pass .compute() of it."
-        )
     found = np.array(as_numbers(values, f"column {name!r}"), order="C")
     if found.ndim == 2 and found.shape[1] == 1:
         found = found.reshape(-1)

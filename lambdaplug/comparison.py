@@ -125,7 +125,7 @@ def _plot(by_measure: Mapping[str, Mapping[str, Comparison]], baseline: str, lev
             ax.errorbar(middle, places, xerr=np.abs(ends - middle), fmt="o", capsize=4, label=measure)
         ax.axvline(0.0, color="0.4", linestyle=":", linewidth=1)
         ax.set_yticks(range(len(systems)), systems)
-        ax.set_ylim(len(systems) - 0.5, -0.5)
+        ax.invert_yaxis()  # the first on top
         ax.set(xlabel=f"difference from {baseline}", ylabel="system")
         ax.set_title(f"Differences between systems, with {level:.0%} intervals over queries")
         plotting.legend(ax)

@@ -10,8 +10,9 @@ import numpy as np
 
 from .callers import callers
 from .errors import LambdaplugError, LambdaplugWarning
-from .evaluation import Convention, Empty, Ties, evaluate
+from .evaluation import Convention, Empty, Ties, asked, means
 from .measures import Measure, as_measure
+from .queries import Queries
 from .values import Value, keep
 
 __all__ = ["scorer", "warn_of_search"]
@@ -71,18 +72,8 @@ class scorer(Value):
         seen = getattr(last, "query_column_", None), *getattr(estimator, "feature_names_in_", ())
         frame = X.drop(columns=told) if named and told not in seen else X
         columns = {name: X[name] for name in getattr(last, "columns_", ())} or None
-        scores = estimator.predict(frame)
-        found = evaluate(
-            self.measure,
-            y,
-            scores,
-            qid=ids,
-            columns=columns,
-            empty=self.empty,
-            ties=self.ties,
-            convention=self.convention,
-        )
-        return found[str(self.measure)]
+        parts = asked(self.measure, empty=self.empty, ties=self.ties, convention=self.convention)
+        return means(parts, Queries(y, None, qid=ids, columns=columns), estimator.predict(frame))[0]
 
     def get_metadata_routing(self) -> Any:
         """Scikit-learn asks what is to be passed on to it: the query ids."""
