@@ -132,25 +132,6 @@ def pairs(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int,
     return FINE, 0
 
 
-PLACE = function(INTEGER, PREPARED, group(GIVEN, GIVEN), FLOAT, PULL, LISTS, TABLE, SUMS)
-
-
-@leaf(
-    {"place": PLACE},
-    prepared=PREPARED,
-    columns=group(GIVEN, GIVEN),  # weight, tier
-    bound=FLOAT,
-    pull=PULL,
-    level=INTEGER,
-)
-def places(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """Forces on single documents: each moved to its ideal place."""
-    lists = round.offsets, first, last, round.order
-    sums = level_of(room, leaf.level, round.offsets[last] - round.offsets[first])
-    query = leaf.call.place(leaf.prepared, leaf.columns, leaf.bound, leaf.pull, lists, room.keys, sums)
-    return FINE if query < 0 else WRONG, query
-
-
 PAIRS_GIVEN = group(GIVEN_INTEGERS, GIVEN_INTEGERS, GIVEN_INTEGERS)
 GIVEN_DELTA = function(
     NOTHING, PAIRS_GIVEN, GIVEN, group(GIVEN, GIVEN), LISTS, group(TABLE, STILL, INTEGER_TABLE), PLACES, NUMBERS

@@ -180,70 +180,80 @@ def calibrated(own: Any, share: float, unit: float, slope: Any, bend: Any) -> No
 
 
 @per_function
-def place_kernel(value: Callable[..., float], tabled: bool) -> Callable[..., int]:
-    """``kernel(prepared, columns, bound, pull, lists, room, sums)``: each document moved to its ideal place.
-
-    A force is at most ``bound``; ``columns`` are weights and tiers: only documents of one tier, with a label, compete.
-    ``room`` is scratch, three rows as long as the longest query. Returns the first query with a result that is not finite,
-    or -1.
-    """
+def order_kernel(value: Callable[..., float], tabled: bool) -> Callable[..., float]:
+    """A measure's value of gains by rank and a table, of which a measure that is not ``tabled`` gets the first row."""
     measured = inlinable(value)
 
-    def kernel(prepared: Any, columns: Any, bound: float, pull: Any, lists: Any, room: Any, sums: Any) -> int:
-        gain, grade, norm, table, k = prepared
-        weight, tier = columns
-        pull, lists, sums = Pull(*pull), Lists(*lists), Sums(*sums)
+    def kernel(ranked: Any, table: Any, k: int) -> float:
         if tabled:
             discount = table
         else:
             discount = line(table, 0, 0, table.shape[1])
-        longest = room.shape[1]
-        ranked, moved, forces = line(room, 0, 0, longest), line(room, 1, 0, longest), line(room, 2, 0, longest)
-        held = np.empty(longest, np.int64)
-        for query in range(lists.first, lists.last):
-            start, n, low = located(lists.offsets, lists.first, query)
-            if norm[query] == 0.0 or n < 2:
-                continue
-            order = line(lists.order, 0, start, n)
-            for r in range(n):
-                ranked[r] = moved[r] = gain[start + order[r]]
-            now = measured(moved[:n], discount, k)
-            total = 0.0
-            for r in range(n):
-                row = start + order[r]
-                forces[r] = 0.0
-                if np.isnan(grade[row]):
-                    continue
-                # The places of those it competes with and its own, which of them is its own, and which it should be.
-                count = mine = ideal = 0
-                for q in range(n):
-                    other = start + order[q]
-                    if (tier.size == 0 or tier[other] == tier[row]) and not np.isnan(grade[other]):
-                        if q == r:
-                            mine = count
-                        if grade[other] > grade[row] or (grade[other] == grade[row] and q < r):
-                            ideal += 1
-                        held[count] = q
-                        count += 1
-                if ideal == mine:
-                    continue
-                for q in range(n):
-                    moved[q] = ranked[q]
-                carried = ranked[r]  # each takes the place of the next one it competes with; all others keep theirs
-                step = 1 if ideal < mine else -1
-                for p in range(ideal, mine + step, step):
-                    moved[held[p]] = carried
-                    carried = ranked[held[p]]
-                change = abs(measured(moved[:n], discount, k) - now) * norm[query]
-                if not np.isfinite(change):
-                    return int(query)
-                force = min(change, bound) * (weight[row] if weight.size > 0 else 1.0)
-                forces[r] = -force if ideal < mine else force
-                total += force
-            unit = pull.coefficient * (log_scale(total) if pull.summed else 1.0)
-            for r in range(n):
-                sums.gradient[low + order[r]] += unit * forces[r]
-                sums.hessian[low + order[r]] += unit * abs(forces[r])
-        return -1
+        return float(measured(ranked, discount, k))
 
     return compile_kernel(kernel)
+
+
+ORDER = function(FLOAT, NUMBERS, GIVEN_TABLE, INTEGER)
+
+
+@leaf(
+    {"value": ORDER},
+    prepared=PREPARED,
+    columns=group(GIVEN, GIVEN),  # weight, tier
+    bound=FLOAT,  # of a force
+    pull=PULL,
+    level=INTEGER,
+)
+def places(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
+    """Each document moved to its ideal place, among those of its tier that have a label."""
+    offsets, (gain, grade, norm, table, k), (weight, tier) = round.offsets, leaf.prepared, leaf.columns
+    gradient, hessian = level_of(room, leaf.level, offsets[last] - offsets[first])
+    pull, value, keys = Pull(*leaf.pull), leaf.call.value, room.keys
+    held = np.empty(keys.shape[1], np.int64)
+    for query in range(first, last):
+        start, n, low = located(offsets, first, query)
+        if norm[query] == 0.0 or n < 2:
+            continue
+        order, ranked = line(round.order, 0, start, n), line(keys, 0, 0, n)
+        moved, forces = line(keys, 1, 0, n), line(keys, 2, 0, n)
+        for r in range(n):
+            ranked[r] = moved[r] = gain[start + order[r]]
+        now = value(moved, table, k)
+        total = 0.0
+        for r in range(n):
+            row = start + order[r]
+            forces[r] = 0.0
+            if np.isnan(grade[row]):
+                continue
+            # The places of those it competes with and its own, which of them is its own, and which it should be.
+            count = mine = ideal = 0
+            for q in range(n):
+                other = start + order[q]
+                if (tier.size == 0 or tier[other] == tier[row]) and not np.isnan(grade[other]):
+                    if q == r:
+                        mine = count
+                    if grade[other] > grade[row] or (grade[other] == grade[row] and q < r):
+                        ideal += 1
+                    held[count] = q
+                    count += 1
+            if ideal == mine:
+                continue
+            for q in range(n):
+                moved[q] = ranked[q]
+            carried = ranked[r]  # each takes the place of the next one it competes with; all others keep theirs
+            step = 1 if ideal < mine else -1
+            for p in range(ideal, mine + step, step):
+                moved[held[p]] = carried
+                carried = ranked[held[p]]
+            change = abs(value(moved, table, k) - now) * norm[query]
+            if not np.isfinite(change):
+                return WRONG, query
+            force = min(change, leaf.bound) * (weight[row] if weight.size > 0 else 1.0)
+            forces[r] = -force if ideal < mine else force
+            total += force
+        unit = pull.coefficient * (log_scale(total) if pull.summed else 1.0)
+        for r in range(n):
+            gradient[low + order[r]] += unit * forces[r]
+            hessian[low + order[r]] += unit * abs(forces[r])
+    return FINE, 0

@@ -19,6 +19,7 @@ import numpy as np
 from .jit import REDUCE, compile_kernel, inlinable, line, load, located, per_function, reducible
 from .layout import *
 from .leaves import NOISE, VALUE
+from .listwise import ORDER
 from .round import WHOSE, leaf, level_of
 
 CHUNK = 64.0
@@ -200,48 +201,24 @@ def change(after: float, before: float) -> float:
     return 0.0 if size <= NOISE_OF_ROUNDING * abs(before) and size < np.inf else difference
 
 
-@leaf(
-    {"move": function(NOTHING, GIVEN, PLACES, FLOAT, group(GIVEN, GIVEN_TABLE, INTEGER), TABLE)},
-    prepared=PREPARED,
-    c=FLOAT,
-    coefficient=FLOAT,
-    level=INTEGER,
-)
+@leaf({"value": ORDER}, prepared=PREPARED, c=FLOAT, coefficient=FLOAT, level=INTEGER)
 def moved(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
-    """Finite differences: each document moved up and down. Hessians are 1 in the end."""
-    offsets, (gain, _, norm, table, k) = round.offsets, leaf.prepared
+    """Finite differences: value with a score raised by c - value with it lowered by c, all others in place. Hessians are 1
+    in the end.
+
+    A document that moves only shifts those it passes, so nothing is sorted: n values of O(n) per query.
+    """
+    offsets, (gain, _, norm, table, k), value, c = round.offsets, leaf.prepared, leaf.call.value, leaf.c
     gradient, _ = level_of(room, leaf.level, offsets[last] - offsets[first])
     for query in range(first, last):
         start, n, low = located(offsets, first, query)
-        if norm[query] != 0.0:
-            scores, order = line(round.scores, 0, start, n), line(round.order, 0, start, n)
-            leaf.call.move(scores, order, leaf.c, (line(gain, 0, start, n), table, k), room.keys)
-        for row in range(n):
-            slope = norm[query] * room.keys[2, row] / (2.0 * leaf.c) if norm[query] != 0.0 else 0.0
-            gradient[low + row] -= leaf.coefficient * slope
-    return FINE, 0
-
-
-@per_function
-def move_kernel(value: Callable[..., float], flat: bool) -> Callable[..., None]:
-    """For each document, value with its score raised by c - value with it lowered by c, all others in place.
-
-    ``flat``: discounts are a table's only row. A document that moves only shifts those it passes, so nothing is sorted: n
-    values of O(n) per query. Of ``room`` the first two rows are scratch, the third gets the changes.
-    """
-    measured = inlinable(value)
-
-    def kernel(scores: Any, order: Any, c: float, prepared: Any, room: Any) -> None:
-        gain, table, k = prepared
-        if flat:
-            discount = line(table, 0, 0, table.shape[1])
-        else:
-            discount = table
-        n = len(order)
-        ranked, moved = line(room, 0, 0, n), line(room, 1, 0, n)
+        if norm[query] == 0.0 or n < 2:
+            continue
+        scores, order = line(round.scores, 0, start, n), line(round.order, 0, start, n)
+        ranked, moved = line(room.keys, 0, 0, n), line(room.keys, 1, 0, n)
         for r in range(n):
-            ranked[r] = moved[r] = gain[order[r]]
-        unmoved = measured(moved, discount, k)
+            ranked[r] = moved[r] = gain[start + order[r]]
+        unmoved = value(moved, table, k)
         for r in range(n):
             document, raised, lowered = order[r], unmoved, unmoved
             for step in (-1, 1):  # up, and down
@@ -257,12 +234,12 @@ def move_kernel(value: Callable[..., float], flat: bool) -> Callable[..., None]:
                     to += step
                 moved[to] = ranked[r]
                 if to < r:
-                    raised = measured(moved, discount, k)
+                    raised = value(moved, table, k)
                 elif to > r:
-                    lowered = measured(moved, discount, k)
-            room[2, document] = change(raised, lowered)
-
-    return compile_kernel(kernel)
+                    lowered = value(moved, table, k)
+            slope = norm[query] * change(raised, lowered) / (2.0 * c)
+            gradient[low + document] -= leaf.coefficient * slope
+    return FINE, 0
 
 
 @leaf(
@@ -275,14 +252,8 @@ def move_kernel(value: Callable[..., float], flat: bool) -> Callable[..., None]:
 )
 def shaken(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
     """Simultaneous perturbation: all scores of a query moved at once, and back. Hessians are 1 in the end."""
-    scores, offsets, moved, order, call, c = (
-        round.scores,
-        round.offsets,
-        room.noisy,
-        room.noisy_order,
-        leaf.call,
-        leaf.c,
-    )
+    scores, offsets, moved, order = round.scores, round.offsets, room.noisy, room.noisy_order
+    call, c = leaf.call, leaf.c
     (gain, _, norm, discount, k), (hashes, seed, draws), last_order = leaf.prepared, leaf.draw, round.order
     start, lists, ranked = offsets[first], (offsets, first, last, order), line(room.keys, 2, 0, room.keys.shape[1])
     gradient, _ = level_of(room, leaf.level, offsets[last] - start)
@@ -296,9 +267,9 @@ def shaken(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int
             call.rank(moved, offsets, first, last, order, room.keys, room.documents)
             call.value(gain, discount, k, lists, ranked, line(values, way, 0, last))
         for query in range(first, last):
-            raised = (
-                change(values[1, query] * norm[query], values[0, query] * norm[query]) if norm[query] != 0.0 else 0.0
-            )
+            if norm[query] == 0.0:
+                continue
+            raised = change(values[1, query] * norm[query], values[0, query] * norm[query])
             for row in range(offsets[query], offsets[query + 1]):
                 slope[row - start] += raised if moved[row] > scores[row] else -raised
     for row in range(len(slope)):

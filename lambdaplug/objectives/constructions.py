@@ -18,7 +18,7 @@ from ..checking import integer, not_negative, positive
 from ..costs import Cost
 from ..custom import Custom
 from ..errors import LambdaplugError, LambdaplugWarning
-from ..kernels import CHOICES, Leaf, PairDelta, Pull, leaves, place_kernel
+from ..kernels import CHOICES, Leaf, PairDelta, Pull, order_kernel, places
 from ..measures import Measure, Prepared, registered
 from ..measures.base import begin_rows
 from ..measures.discounted import spaced_delta, spaced_rows
@@ -274,7 +274,7 @@ class DiscreteBounded(Construction, name="discrete_bounded", pairwise=False, cos
             self.refuse(objective, query, "moving a document")
 
         values = prepared.given, columns, POINT * self.bound, pull, round.level
-        return Leaf(leaves.places, (place_kernel(measure.value, measure.tabled),), values, refuse, measure)
+        return Leaf(places, (order_kernel(measure.value, measure.tabled),), values, refuse, measure)
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..checking import integer, not_negative, positive
 from ..errors import LambdaplugError
-from ..kernels import Leaf, move_kernel, moved, noise_kernel, rank_kernel, shaken, value_kernel
+from ..kernels import Leaf, moved, noise_kernel, order_kernel, rank_kernel, shaken, value_kernel
 from ..measures import Measure, as_measure
 from ..schedules import Moment
 from ..values import keep
@@ -161,4 +161,4 @@ class FDSA(_Numerical):
     cutoff = None
 
     def at(self, round: Round) -> list[Leaf]:
-        return [self._leaf(moved, (move_kernel(self.kind.value, not self.kind.tabled),), round)]
+        return [self._leaf(moved, (order_kernel(self.kind.value, self.kind.tabled),), round)]
