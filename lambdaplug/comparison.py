@@ -61,28 +61,21 @@ class Comparison(Report):
         return self.wins + self.ties + self.losses
 
     def __str__(self) -> str:
-        a, b = self.names
-        low, high = self.interval
-        rows = {
-            a: f" {self.mean_a:.4f}",
-            b: f" {self.mean_b:.4f}",
-            f"{b} - {a}": f"{self.difference:+.4f}  ({100 * self.level:g} % interval {low:+.4f} to {high:+.4f})",
-            "p-value": f" {_p(self.p_t)} (paired t-test), {_p(self.p_randomization)} (randomisation)",
-            "queries": f" {b} wins {self.wins}, ties {self.ties}, loses {self.losses}",
-        }
-        width = max(map(len, rows))
-        return "\n".join([_over(self), *(f"  {name:<{width}}  {text}" for name, text in rows.items())])
+        return str(Comparisons({self.names[1]: self}))
 
     def plot(self, ax: Any = None) -> Any:
         """The difference with its interval; returns Matplotlib's axes."""
-        return _plot({self.measure: {self.names[1]: self}}, self.names[0], self.level, ax)
+        return Comparisons({self.names[1]: self}).plot(ax)
 
 
 class Comparisons(Report, dict[str, Comparison]):
     """Several systems against one baseline, by name; their ``_holm`` p-values are corrected for being several."""
 
     def _before(self) -> list[str]:
-        return [f"{_over(next(iter(self.values())))}; p-values by Holm's correction"]
+        part = next(iter(self.values()))
+        left_out = f" ({part.undefined} more where it is undefined)" if part.undefined else ""
+        corrected = "; p-values by Holm's correction" if len(self) > 1 else ""
+        return [f"{part.measure} over {part.queries} queries{left_out}{corrected}"]
 
     def _cells(self) -> list[list[str]]:
         first = next(iter(self.values()))
@@ -102,11 +95,6 @@ class Comparisons(Report, dict[str, Comparison]):
         """Each system's difference from the baseline with its interval; returns Matplotlib's axes."""
         first = next(iter(self.values()))
         return _plot({first.measure: self}, first.names[0], first.level, ax)
-
-
-def _over(part: Comparison) -> str:
-    left_out = f" ({part.undefined} more where it is undefined)" if part.undefined else ""
-    return f"{part.measure} over {part.queries} queries{left_out}"
 
 
 def _p(value: float) -> str:
@@ -244,11 +232,9 @@ def compare(
     --------
     >>> print(compare("mrr", [1, 0, 0, 1, 1, 0], [1, 2, 2, 1, 1, 2], [2, 1, 1, 2, 1, 2], group=[2, 2, 2]))
     mrr over 3 queries
-      a         0.5000
-      b         0.8333
-      b - a    +0.3333  (95 % interval -0.3838 to +1.0504)
-      p-value   0.1835 (paired t-test), 0.5000 (randomisation)
-      queries   b wins 2, ties 1, loses 0
+                    mean  difference       95 % interval   p (t)  p (rand.)  wins/ties/losses
+    a (baseline)  0.5000
+    b             0.8333     +0.3333  -0.3838 to +1.0504  0.1835     0.5000             2/1/0
     """
     if isinstance(measure, (list, tuple)):
         raise LambdaplugError(
