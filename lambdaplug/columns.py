@@ -6,7 +6,6 @@ is so known, and not found by counting.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from .checking import as_numbers, shown
 from .errors import LambdaplugError
+from .known import known_of
 
 __all__ = ["Columns", "attach", "attached", "carry", "column_name", "of_data_set"]
 
@@ -185,9 +185,6 @@ class Columns:
 
 # --- what is attached to data sets ------------------------------------------------------------------------------------
 
-# The hosts' data sets have no room for further columns: they are kept here as long as their data set is.
-_attached: weakref.WeakKeyDictionary[Any, Columns] = weakref.WeakKeyDictionary()
-
 
 def attach(data: D, **columns: Any) -> D:
     """Give a data set further columns, by name; objectives, measures and metrics use them by that name.
@@ -230,7 +227,7 @@ def attach(data: D, **columns: Any) -> D:
     before = of_data_set(data)
     kept = before.values if before.rows is None else {}
     given = columns if spread else {name: as_column(values, name) for name, values in columns.items()}
-    _attached[data] = Columns({**kept, **given})
+    known_of(data)["columns"] = Columns({**kept, **given})
     return data
 
 
@@ -259,7 +256,8 @@ def attached(data: Any) -> dict[str, Values]:
 
 def of_data_set(data: Any) -> Columns:
     """What a data set has been given; the same object until it is given more."""
-    return _attached.get(data, NONE)
+    found: Columns = known_of(data).get("columns", NONE)
+    return found
 
 
 NONE = Columns()
@@ -267,7 +265,7 @@ NONE = Columns()
 
 def carry(whole: Any, part: Any, rows: Integers, sizes: Integers) -> None:
     """Give a part of a data set, which has these rows, the columns of the whole, whose group sizes these are."""
-    _attached[part] = Columns({} if whole is None else of_data_set(whole).values, rows, sizes)
+    known_of(part)["columns"] = Columns({} if whole is None else of_data_set(whole).values, rows, sizes)
 
 
 def given(columns: Mapping[str, Any] | None, sizes: npt.ArrayLike) -> Columns:

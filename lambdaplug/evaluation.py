@@ -346,9 +346,8 @@ class Metric(Value):
                 f"{self!r} reports, and was given as an objective: say lp.objective({str(self.parts[0].kind)!r})."
             )
         reported = self.report(data_set.queries, scores, data_set.threads, data_set.total)
-        if data_set.on_metric is not None:
-            data_set.on_metric(self.names)
-        return [(*pair, True) for pair in reported] if data_set.directed else reported
+        data_set.host.on_metric(data_set.booster, self.names)
+        return [(*pair, True) for pair in reported] if data_set.host.directed else reported
 
     def report(self, queries: Queries, scores: Any, threads: int | None = None, total: Total = None) -> list[Any]:
         """The name and value of each measure."""

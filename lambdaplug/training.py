@@ -4,6 +4,7 @@ The hosts pass an objective its scores and a data set. ``read`` asks the reader 
 for the rest.
 """
 
+import functools
 import threading
 import warnings
 from collections.abc import Callable, Hashable
@@ -63,32 +64,30 @@ class DataSet:
     """A host's data set as lambdaplug sees it during one call."""
 
     queries: Queries  # the same object as long as the data set does not change
-    host: str
-    threads: int | None = None  # what the host was told to use
-    team: Team | None = None  # the host's own threads, idle while it waits for us
-    training: Training | None = None  # what is known of the training that this call belongs to, if a Booster was found
-    look: bool = True  # the Booster does not grow a tree by this call: it is no round, and nothing is learned
-    iteration: Callable[[Array], int] = lambda _: 0  # that begins, with these scores
-    floor_name: str = ""  # the host's parameter that can forbid every split
-    hessian_floor: Callable[[], float] = lambda: 0.0  # and its value; takes a millisecond
-    on_metric: Callable[[list[str]], None] | None = None  # told what a metric reports
-    total: Callable[[Array], Array] | None = None  # adds arrays up over the workers that train together
-    partial: bool = False  # one worker's share of the rows that are trained on
-    directed: bool = False  # the host wants to be told by a metric that higher is better
-    rate: Callable[[], float | None] = lambda: None  # the learning rate; takes a millisecond
-    asked: str = ""  # "objective" or "metric": what the Booster itself called; empty where a function of the user's did
+    host: Any  # hosts.base.Host
+    booster: Any  # that this call belongs to; None if none was found
+    training: Training | None  # what is known of its training
+    look: bool  # the Booster does not grow a tree by this call: it is no round, and nothing is learned
+    asked: str  # "objective" or "metric": what the Booster itself called; empty where a function of the user's did
+    threads: int | None  # what the host was told to use
+    team: Team | None  # the host's own threads, idle while it waits for us
+    total: Callable[[Array], Array] | None  # adds arrays up over the workers that train together
+    partial: bool  # one worker's share of the rows that are trained on
 
     def moment(self, objective: Hashable, scores: Array) -> Moment:
         """The round that begins for this objective, or that is only looked at."""
-        training, look, iteration = self.training, self.look, self.iteration(scores)
-        if training is None:
+        training, look = self.training, self.look
+        if training is not None:
+            iteration = self.host.iteration(self.booster, look, scores)
+        else:
             told: int | None = getattr(_told, "iterations", {}).get(objective)
             if told is None:
                 _warn_of_no_booster(objective)
                 return Moment(0, total=self.total)
             training, look, iteration = self.queries.memo(("training", objective), Training), False, told
         later = not look and training.iteration not in (None, iteration)
-        moment = Moment(iteration, training.memory, look=look, later=later, total=self.total, rate=self.rate)
+        rate = functools.partial(self.host.learning_rate, self.booster)
+        moment = Moment(iteration, training.memory, look=look, later=later, total=self.total, rate=rate)
         if not look:  # of the moment itself nothing is kept: its rate holds the Booster
             training.iteration, training.weights, training.values = iteration, moment.weights, moment.values
         return moment

@@ -23,12 +23,12 @@ def watch(data: DataSet, gradient: npt.NDArray[Any], hessian: npt.NDArray[Any]) 
     training.looked += 1
     if training.looked not in LOOKS or not gradient.any():
         return
-    floor, total = data.hessian_floor(), float(hessian.sum(dtype=np.float64))
+    floor, total = data.host.hessian_floor(data.booster), float(hessian.sum(dtype=np.float64))
     none = total < 2.0 * floor
     training.warned = none or (training.looked > 1 and total < FEW * floor)
     if training.warned:
         found = "no split, and the booster learns nothing" if none else f"at most {total / floor:.0f} leaves"
-        name = data.floor_name
+        name = data.host.floor_name
         warnings.warn(
             f"each leaf must hold {floor:g} of the hessians ({name}), and those of all {len(hessian)} rows add up to "
             f"{total:.3g}: a tree can have {found}. Set {name} well below {total / 1000:.1g} (1e-12 is safe), or use "

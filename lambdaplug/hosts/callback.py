@@ -1,11 +1,13 @@
 """One callback for both hosts: it shows schedules that watch a metric what it is on validation data."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from ..checking import shown
 from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..objectives import Objective
@@ -113,11 +115,14 @@ class Callback(Follower):
         host = host_of(model)
         boosters = list(host.boosters(model))
         names = [str(watcher.measure) for watcher in watchers]
-        if evals_log is None:
-            wanted = self._wanted(watchers)
-            values = {} if wanted is None else _lightgbm_values(boosters, wanted, self.valid)
+        wanted = self._wanted(watchers)
+        if evals_log is not None:
+            last = {name: {measure: values[-1] for measure, values in one.items()} for name, one in evals_log.items()}
+            logs, usual = [last] if names or last else [], -1
         else:
-            values = _xgboost_values(evals_log, set(names), self.valid) if names or evals_log else {}
+            logs, usual = [] if wanted is None else [_evaluated(booster, wanted) for booster in boosters], 0
+        watched = [self._watched(log, usual, names) for log in logs]
+        values = {name: float(np.mean([one[name] for one in watched])) for name in (watched[0] if watched else ())}
         training = host.training(boosters[0])
         weights = self._weights(training)
         decided = reported(training.weights, training.values)
@@ -125,6 +130,19 @@ class Callback(Follower):
         for booster in boosters:
             for watcher, name in zip(watchers, names, strict=True):
                 watcher.observe(values[name], host.training(booster).memory)
+
+    def _watched(self, log: Mapping[str, Mapping[str, Any]], usual: int, names: Sequence[str]) -> dict[str, Any]:
+        """What was measured on the set that is watched: the one of this name, or the host's usual one."""
+        chosen = self.valid or (list(log)[usual] if log else "")
+        found = {name: value[0] if isinstance(value, tuple) else value for name, value in log.get(chosen, {}).items()}
+        missing = next((name for name in names if name not in found), None)
+        if chosen not in log or missing is not None:
+            raise LambdaplugError(
+                f"the objective watches {missing!r} on a validation set, and the training evaluates {shown(dict(log))}: pass "
+                "valid_sets=[...] to lgb.train, or evals=[(dvalid, 'valid')] and custom_metric=lp.metric(...) with it to "
+                "xgb.train (and valid= one of their names)."
+            )
+        return found
 
     def _wanted(self, watchers: tuple[OnPlateau | Guard, ...]) -> Metric | None:
         """What LightGBM is asked for: what is watched, and the further measures."""
@@ -155,41 +173,15 @@ def with_callback(objective: object, callbacks: list[Any] | None) -> list[Any] |
     return [callback(objective), *given]
 
 
-def _missing(name: str, found: list[str], how: str) -> LambdaplugError:
-    return LambdaplugError(
-        f"the objective watches {name!r} on a validation set, and the training evaluates "
-        f"{', '.join(found) or 'nothing'}: {how}"
-    )
-
-
-def _lightgbm_values(boosters: list[Any], metric: Metric, valid: str | None) -> dict[str, float]:
-    names = metric.names
-    values: dict[str, list[float]] = {name: [] for name in names}
-    for booster in boosters:
-        host_of(booster).training(booster).named = True  # what is only watched is in no history
-        results = booster.eval_valid(feval=metric)
-        sets = list(dict.fromkeys(result[0] for result in results))
-        if not sets or (valid is not None and valid not in sets):
-            raise _missing(names[0], sets, "pass valid_sets=[...] to lgb.train (and valid= one of their names).")
-        chosen = valid or sets[0]
-        # LightGBM's own metric of the same name comes before ours.
-        latest = {result[1]: float(result[2]) for result in results if result[0] == chosen}
-        for name in names:
-            values[name].append(latest[name])
-    return {name: float(np.mean(found)) for name, found in values.items()}
-
-
-def _xgboost_values(log: Any, names: set[str], valid: str | None) -> dict[str, float]:
-    sets = list(log)
-    chosen = valid or (sets[-1] if sets else None)
-    how = "pass evals=[(dvalid, 'valid')] and custom_metric=lp.metric(...) with it to xgb.train."
-    if chosen not in log:
-        raise _missing(sorted(names)[0], sets, how)
-    for name in names:
-        if name not in log[chosen]:
-            raise _missing(name, [f"{chosen}: {', '.join(log[chosen])}"], how)
-    latest = {name: history[-1] for name, history in log[chosen].items()}
-    return {name: float(value[0] if isinstance(value, tuple) else value) for name, value in latest.items()}
+def _evaluated(booster: Any, metric: Metric) -> dict[str, dict[str, float]]:
+    """By validation set, what a Booster of LightGBM measures now; what is only watched is in no history."""
+    host_of(booster).training(booster).named = True
+    found: dict[str, dict[str, float]] = {}
+    for name, measure, value, _ in booster.eval_valid(
+        feval=metric
+    ):  # a metric of its own comes before ours of the same name
+        found.setdefault(name, {})[measure] = float(value)
+    return found
 
 
 def callback(objective: Objective, valid: str | None = None, metric: Metric | None = None) -> Callback:

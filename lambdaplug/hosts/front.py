@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -21,7 +19,8 @@ from ..objectives import Objective
 from ..objectives.base import require_objective
 from ..queries import Array, Queries
 from ..tables import Report
-from .base import HOSTS, host_named, raw_scores
+from .base import host_named, raw_scores
+from .rankers import add_up
 
 __all__ = ["Front", "front"]
 
@@ -56,7 +55,7 @@ class Front(Report):
     @property
     def values(self) -> Array:
         """The mean over queries, [point, measure]."""
-        return _means(self.per_query)
+        return np.array([[mean(values) for values in point] for point in self.per_query])
 
     @property
     def intervals(self) -> Array:
@@ -89,14 +88,12 @@ class Front(Report):
         scaled = ((values - low) / np.where(span > 0.0, span, 1.0)).sum(axis=1)
         return int(np.argmax(np.where(self.dominated, -np.inf, scaled)))
 
-    def hypervolume(self, reference: Mapping[str, float] | Sequence[float]) -> float:
+    def hypervolume(self, reference: Sequence[float]) -> float:
         """How much lies between the points and a reference that is worse: the volume of the union of their boxes.
 
-        ``reference`` has one value per measure, by name or in their order. Points not beyond it in all measures add
+        ``reference`` has one value per measure, in their order. Points not beyond it in all measures add
         nothing. Two fronts are compared with the same reference.
         """
-        if isinstance(reference, Mapping):
-            reference = [value for _, value in sorted((self._column(name), x) for name, x in reference.items())]
         if len(reference) != len(self.measures):
             raise LambdaplugError(f"reference: expected one value per measure {self.measures}, got {reference!r}.")
         return _volume(self.values - np.asarray(reference, dtype=np.float64))
@@ -108,10 +105,7 @@ class Front(Report):
         allowed = np.logical_and.reduce([np.ones(len(values), bool), *(values[:, k] >= f for k, f in floors.items())])
         if not allowed.any():
             most = {self.measures[k]: round(float(values[:, k].max()), 4) for k in floors}
-            raise LambdaplugError(
-                f"choose: no point is at or above the floor {floor!r}; the most that points reach, each by itself, is "
-                f"{most!r}. Lower the floor, or add preferences."
-            )
+            raise LambdaplugError(f"choose: no point is at or above the floor {floor!r}; the most there is: {most!r}.")
         return int(np.argmax(np.where(allowed, values[:, self._column(measure)], -np.inf)))
 
     def choose(self, measure: str | Measure, floor: Mapping[str, float] | None = None) -> Any:
@@ -162,11 +156,6 @@ class Front(Report):
         if str(measure) not in self.measures:
             raise LambdaplugError(f"expected one of the front's measures {list(self.measures)}, got {str(measure)!r}.")
         return self.measures.index(str(measure))
-
-
-def _means(per_query: Array) -> Array:
-    """Over the queries that have a value."""
-    return np.array([[mean(values) for values in point] for point in per_query])
 
 
 def _volume(points: Array) -> float:
@@ -247,14 +236,14 @@ def front(
     (('ndcg', 'mrr(relevant=3)'), (3, 2))
     >>> model = found.choose("ndcg", floor={"mrr(relevant=3)": 0.1})
     """
-    if host not in HOSTS:
-        raise LambdaplugError(f"host: expected 'lightgbm' or 'xgboost', got {host!r}.")
     if not 0.0 < level < 1.0:
         raise LambdaplugError(f"level: expected a number between 0 and 1, such as 0.95; got {level!r}.")
     integer(rounds, "rounds")
-    metric, row = _metric(measures), tuple(preferences)
-    if not row:
-        raise LambdaplugError("preferences: expected at least one, got none.")
+    several = [measures] if isinstance(measures, (str, Measure, Metric)) else list(measures)
+    metric = add_up([one if isinstance(one, Metric) else Metric.of([one]) for one in several])
+    row = tuple(preferences)
+    if not row or metric is None or any(part.weighted for part in metric.parts):
+        raise LambdaplugError("preferences, measures: expected at least one of each, measures without weight=.")
     objectives = [make_objective(preference) for preference in row]
     for preference, objective in zip(row, objectives, strict=True):
         require_objective(objective, f"front: make_objective({preference!r}): ")
@@ -265,22 +254,12 @@ def front(
     with progress_bar(len(row), "front", progress) as tick:
         for objective in objectives:
             watched = list(dict.fromkeys(watcher.metric for watcher in objective.watchers))  # by schedules
+            told = Metric.of(watched) if watched else None
             data = attach(own.data(X, y, group, None), **(columns or {}))
             further = (
-                attach(own.data(X_valid, labels_valid, group_valid, data), **(valid_columns or {})) if watched else None
+                attach(own.data(X_valid, labels_valid, group_valid, data), **(valid_columns or {})) if told else None
             )
-            told = Metric.of(watched) if watched else None
             boosters.append(own.train(objective, data, further, told, params or {}, rounds))
             values.append(per_query_values(metric.parts, queries, raw_scores(boosters[-1], X_valid, -1)))
             tick(1)
     return Front(tuple(metric.names), row, tuple(boosters), np.array(values), level)
-
-
-def _metric(measures: Measures) -> Metric:
-    several = [measures] if isinstance(measures, (str, Measure, Metric)) else list(measures)
-    if not several:
-        raise LambdaplugError("measures: expected at least one, got none.")
-    first = functools.reduce(operator.add, (one if isinstance(one, Metric) else Metric.of([one]) for one in several))
-    if any(part.weighted for part in first.parts):
-        raise LambdaplugError("measures: points of a front are unweighted means; leave out weight= of lp.metric.")
-    return first

@@ -1,8 +1,7 @@
 """LightGBM: reading a Dataset, and a ranker that takes lambdaplug's objectives."""
 
-import os
+import inspect
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -10,17 +9,20 @@ import lightgbm as lgb
 import numpy as np
 import numpy.typing as npt
 
-from ..columns import NONE, Columns, attach, of_data_set
-from ..errors import LambdaplugError, LambdaplugWarning
+from ..checking import shown
+from ..columns import Columns, attach, of_data_set
+from ..errors import LambdaplugError
 from ..evaluation import Metric
 from ..grouping import group_sizes
+from ..kernels import openmp_team
+from ..known import known_of
 from ..objectives import Objective, as_objective
 from ..queries import Array, Queries
 from ..rows import one_a_query
 from ..training import Rows, Training
-from .base import KNOWN, Host, Weights, booster_of, by_name, not_linear, ones
+from .base import Host, Weights, booster_of, not_linear, ones
 from .callback import with_callback
-from .rankers import QueryColumn, accepting, as_metric, host_errors, measure_of, require_queries
+from .rankers import QueryColumn, accepting, as_metric, host_errors, measure_of
 
 __all__ = ["HOST", "LGBMRanker", "stamp"]
 
@@ -36,15 +38,21 @@ class LightGBM(Host):
     name = "LightGBM"
     floor_name = "min_sum_hessian_in_leaf"
     directed = True
+    booster = lgb.Booster
+
+    def __init__(self) -> None:
+        self.team = openmp_team(getattr(lgb.basic, "_LIB", None))
 
     def queries(self, booster: Any, data: Any) -> Queries:
         if isinstance(data, Rows):
             return _rows_alone(data) if booster is None else self._rows_of(self.training(booster), data)
-        known, version, columns = KNOWN.get(data), getattr(data, "version", 0), of_data_set(_holder(data))
-        if known is None or known[0] != version or known[1].columns.values is not columns.values:
+        state = getattr(data, "version", 0), of_data_set(_origin(data, attached=True)[0])
+        known = known_of(data).get("queries")
+        if known is None or known[0] != state:
             uneven = booster is not None and self.training(booster).uneven
-            known = KNOWN[data] = version, _queries(data, _called(booster, data), uneven)
-        return known[1]
+            known = known_of(data)["queries"] = state, _queries(data, _called(booster, data), uneven)
+        found: Queries = known[1]
+        return found
 
     def _rows_of(self, training: Training, data: Rows) -> Queries:
         """Those of LightGBM's own ranker, which hands over other arrays when something has changed."""
@@ -63,8 +71,6 @@ class LightGBM(Host):
         Booster has made its list of what it has predicted anew, which it does after each tree. An interrupted round has
         not come so far, and one that was rolled back has other scores in their last digits.
         """
-        if booster is None:
-            return 0
         if not look:
             trees, training = int(booster.current_iteration()), self.training(booster)
             after, sample = getattr(booster, "_Booster__is_predicted_cur_iter", None), scores[:: 1 + len(scores) // 100]
@@ -142,21 +148,13 @@ def _called(booster: Any, data: lgb.Dataset) -> str:
     return next((f"the validation set {name!r}" for one, name in sets if one is data), "the training data")
 
 
-def _holder(data: lgb.Dataset) -> lgb.Dataset:
-    """The data set whose columns these rows have: itself, or the one it was cut from."""
-    while data.used_indices is not None and of_data_set(data) is NONE:
-        data = data.reference
-    return data
-
-
-def _columns(data: lgb.Dataset, where: str) -> Columns:
-    """Those of the data set, which a subset takes its rows of."""
-    holder, rows, part = _holder(data), None, data
-    while part is not holder:
-        used = np.asarray(part.used_indices, dtype=np.int64)
-        rows, part = used if rows is None else used[rows], part.reference
-    how = "lp.attach(data, {name}=values); a ranker takes fit(..., columns={{{name!r}: values}}, eval_columns=[...])"
-    return Columns(of_data_set(holder).values, rows, holder.get_group(), where, how)
+def _origin(data: lgb.Dataset, attached: bool = False) -> tuple[lgb.Dataset, npt.NDArray[np.int64] | None]:
+    """The data set that this one was cut from, or the nearest with columns, and which of its rows these are (None: all)."""
+    rows = None
+    while data.used_indices is not None and not (attached and of_data_set(data).values):
+        used = np.asarray(data.used_indices, dtype=np.int64)
+        rows, data = used if rows is None else used[rows], data.reference
+    return data, rows
 
 
 def _rows_alone(data: Rows) -> Queries:
@@ -167,22 +165,21 @@ def _rows_alone(data: Rows) -> Queries:
 
 
 def _queries(data: lgb.Dataset, where: str, uneven: bool = False) -> Queries:
-    _refuse_cut_queries(data)
-    labels = data.get_label()
+    labels, group = data.get_label(), data.get_group()
     if labels is None:
         raise LambdaplugError("the Dataset has no labels: lgb.Dataset(X, label=y, group=sizes).")
-    group = data.get_group()
+    whole, rows = _origin(data)  # its weights decide, so that all folds weigh alike
+    if rows is not None and whole.get_group() is not None:
+        _refuse_cut_queries(whole.get_group(), rows)
+        uneven |= _query_weights(whole.get_weight(), whole.get_group()) is None
     if group is None:
         group_sizes(None)  # says what is missing
-    weight = data.get_weight()
-    whole, rows = data, None  # decided by the Dataset that a subset was cut from, so that all folds weigh alike
-    while whole.used_indices is not None:
-        used = np.asarray(whole.used_indices, dtype=np.int64)
-        rows, whole = used if rows is None else used[rows], whole.reference
     position = getattr(whole, "get_position", lambda: None)()  # LightGBM's own subsets lose it
     position = position if position is None or rows is None else np.asarray(position)[rows]
-    uneven |= whole is not data and _query_weights(whole.get_weight(), whole.get_group()) is None
-    return _weighted(labels, group, weight, uneven, columns=_columns(data, where), position=position)
+    holder, held = _origin(data, attached=True)
+    how = "lp.attach(data, {name}=values); a ranker takes fit(..., columns={{{name!r}: values}}, eval_columns=[...])"
+    columns = Columns(of_data_set(holder).values, held, holder.get_group(), where, how)
+    return _weighted(labels, group, data.get_weight(), uneven, columns=columns, position=position)
 
 
 def _weighted(labels: Any, group: Any, weight: Any, uneven: bool = False, **further: Any) -> Queries:
@@ -203,27 +200,19 @@ def _query_weights(weight: Any, group: Any) -> npt.NDArray[Any] | None:
     return one_a_query(np.asarray(weight, np.float64), np.asarray(group))
 
 
-def _refuse_cut_queries(data: lgb.Dataset) -> None:
-    """Refuse a subset whose rows are a part of some query."""
-    if data.used_indices is None:
-        return
-    whole = data.reference
-    used = np.asarray(data.used_indices, dtype=np.int64)
-    sizes = whole.get_group()
-    if sizes is not None:
-        query = np.repeat(np.arange(len(sizes)), sizes)
-        taken = np.bincount(query[used], minlength=len(sizes))
-        cut = np.flatnonzero((taken > 0) & (taken < sizes))
-        if len(cut):
-            raise LambdaplugError(
-                f"{len(cut)} of the queries are cut in two by this subset, the first being query {cut[0]} "
-                f"({taken[cut[0]]} of its {sizes[cut[0]]} documents). lgb.cv(nfold=...) does that with every custom "
-                "objective: pass folds=lp.query_folds(group, 5) or folds=GroupKFold(5)."
-            )
-    _refuse_cut_queries(whole)
+def _refuse_cut_queries(sizes: npt.NDArray[Any], rows: npt.NDArray[np.int64]) -> None:
+    """Refuse rows that are a part of some query of the whole."""
+    taken = np.bincount(np.repeat(np.arange(len(sizes)), sizes)[rows], minlength=len(sizes))
+    cut = np.flatnonzero((taken > 0) & (taken < sizes))
+    if len(cut):
+        raise LambdaplugError(
+            f"{len(cut)} of the queries are cut in two by this subset, the first being query {cut[0]} "
+            f"({taken[cut[0]]} of its {sizes[cut[0]]} documents). lgb.cv(nfold=...) does that with every custom "
+            "objective: pass folds=lp.query_folds(group, 5) or folds=GroupKFold(5)."
+        )
 
 
-HOST = LightGBM(lgb.Booster, lgb.basic)
+HOST = LightGBM()
 
 
 class DataSets:
@@ -253,6 +242,9 @@ class DataSets:
             return metric(scores, next(data for data in self.found if data.get_label() is labels))
 
         return evaluate
+
+
+PAIRED = "eval_X" in inspect.signature(lgb.LGBMRanker.fit).parameters  # LightGBM 4.7, where eval_set= is deprecated
 
 
 class LGBMRanker(lgb.LGBMRanker, QueryColumn):  # type: ignore[misc]
@@ -306,24 +298,22 @@ class LGBMRanker(lgb.LGBMRanker, QueryColumn):  # type: ignore[misc]
         return any(self.get_params().get(name) for name in _METRICS)
 
     @accepting(lgb.LGBMRanker.fit, "qid", "eval_qid", "columns", "eval_columns")
-    def fit(self, *args: Any, **kwargs: Any) -> "LGBMRanker":
-        given = _by_sizes(self.grouped(by_name(lgb.LGBMRanker.fit, args, kwargs)))
-        training, *evals = self.columned(given)
-        sets = DataSets([training[-1], *(one[-1] for one in evals if one is not training)])
+    def fit(self, X: Any, y: Any, **given: Any) -> "LGBMRanker":
+        given |= {"X": X, "y": y}
+        training, *evals = self.sets(given)
+        if evals and PAIRED:
+            given["eval_X"], given["eval_y"] = zip(*given.pop("eval_set"), strict=True)
+        sets = DataSets([training.columns, *(one.columns for one in evals if one is not training)])
         objective = as_objective(self.objective)
-        metric = given["eval_metric"] = as_metric(given.get("eval_metric"), isinstance(objective, Objective))
-        if isinstance(objective, Objective) and not self._names_metric():
-            if metric is None and objective.goal is not None:
-                metric = given["eval_metric"] = Metric.of([objective.goal])
-            if "eval_at" in given and (metric is None or isinstance(metric, Metric)):
-                reported = f"{metric!r} is reported" if metric is not None else "nothing is reported"
-                warnings.warn(
-                    f"eval_at={given['eval_at']} is for LightGBM's own ndcg and map, which are not evaluated here: {reported}. "
-                    "For cut-offs say eval_metric=lp.metric('ndcg@5', 'ndcg@10'), or LGBMRanker(metric='ndcg') for LightGBM's.",
-                    LambdaplugWarning,
-                    stacklevel=2,
-                )
-        given["eval_metric"] = sets.metric(given["eval_metric"])
+        metric = as_metric(given.get("eval_metric"), isinstance(objective, Objective))
+        if (
+            metric is None
+            and isinstance(objective, Objective)
+            and objective.goal is not None
+            and not self._names_metric()
+        ):
+            metric = Metric.of([objective.goal])
+        given["eval_metric"] = sets.metric(metric)
         given["callbacks"] = [sets, *(with_callback(objective, given.get("callbacks")) or ())]
         with host_errors(self.objective):
             super().fit(**given)
@@ -347,24 +337,6 @@ class LGBMRanker(lgb.LGBMRanker, QueryColumn):  # type: ignore[misc]
         fitted = {name: value for name, value in vars(self).items() if name not in (*own, "query_column_", "columns_")}
         vars(plain).update(fitted, _Booster=stamp(self.booster_), _objective="lambdarank")
         return plain
-
-
-def _by_sizes(given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``fit`` with group sizes in place of query ids, which LightGBM does not take."""
-    group, qid = given.pop("group", None), given.pop("qid", None)
-    if group is None:
-        require_queries(qid)
-    given["group"] = group_sizes(group, qid, len(given["y"]))
-    several, labels = given.pop("eval_qid", None), given.get("eval_y")
-    if labels is None:
-        labels = [y for _, y in given.get("eval_set") or []]
-    if labels:
-        groups, none = given.get("eval_group"), [None] * len(labels)
-        if groups is None and several is None:
-            raise LambdaplugError("eval_set: expected eval_qid= or eval_group= with it, one for each evaluation set.")
-        each = zip(none if groups is None else groups, several or none, labels, strict=True)
-        given["eval_group"] = [group_sizes(sizes, own, len(y)) for sizes, own, y in each]
-    return given
 
 
 # --- models ----------------------------------------------------------------------------------------------------------
@@ -394,8 +366,6 @@ def _weights(booster: Any) -> Weights:
 
 T = TypeVar("T")
 
-OBJECTIVE = "objective=lambdarank"
-
 
 def stamp(model: T) -> T:
     """A model trained with a lambdaplug objective, with the line ``objective=lambdarank`` that other readers want.
@@ -420,56 +390,36 @@ def stamp(model: T) -> T:
     >>> text.splitlines()[4:6]
     ['max_feature_idx=3', 'objective=lambdarank']
     """
-    if isinstance(model, str):
-        return stamp_text(model)  # type: ignore[return-value]
-    if isinstance(model, lgb.Booster):
-        return _stamp_booster(model)  # type: ignore[no-any-return]
-    if isinstance(model, os.PathLike):
-        raise LambdaplugError("stamp: expected a Booster or the text of its model, got a path: give its .read_text().")
-    raise LambdaplugError(
-        f"stamp: expected a lightgbm.Booster or the text of its model, got {type(model).__name__}. Of LGBMRanker, give "
-        "its booster_; an XGBoost model needs no stamp."
-    )
+    booster = isinstance(model, lgb.Booster)
+    text: Any = model.model_to_string(num_iteration=-1) if booster else model  # type: ignore[attr-defined]
+    if not isinstance(text, str) or not re.match(r"tree\r?\n", text) or "\nTree=" not in text:
+        raise LambdaplugError(
+            "stamp: expected a lightgbm.Booster with a tree (of a ranker, its booster_), or the text of its model, "
+            f"pathlib.Path(name).read_text(); got {shown(model)}. An XGBoost model needs no stamp."
+        )
+    stamped = _stamped(text)
+    if not booster:
+        return stamped  # type: ignore[return-value]
+    made = lgb.Booster(model_str=stamped)
+    made.best_iteration, made.best_score = model.best_iteration, model.best_score  # type: ignore[attr-defined]
+    return made  # type: ignore[no-any-return]
 
 
-def stamp_text(text: str) -> str:
+def _stamped(text: str) -> str:
     """The text with its objective said, in the place where LightGBM writes it."""
-    end = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"  # a text that was through Windows keeps its ends
+    end = "\r\n" if text.startswith("tree\r") else "\n"  # a text that was through Windows keeps its ends
     header, tree, rest = text.partition(f"{end}Tree=")
     lines = header.split(end)
-    if lines[0].strip() != "tree" or not tree:
-        if "\n" not in text:
-            raise LambdaplugError(
-                f"stamp: expected a Booster or the text of its model; {text!r} seems to be a file's name. Read it first: "
-                "lp.stamp(pathlib.Path(name).read_text())."
-            )
+    said = next((line for line in lines if line.startswith("objective=")), "")
+    if re.match(r"objective=(lambdarank|rank_xendcg)\b", said):
+        return text
+    if said or "num_class=1" not in lines or "num_tree_per_iteration=1" not in lines:
         raise LambdaplugError(
-            "stamp: expected the text of a LightGBM model with at least one tree ('tree', ..., 'Tree=0', ...)."
+            f"stamp: expected a model of a custom objective with one score for each row; this one says {said or 'several classes'!r}, "
+            "and its scores may be transformed."
         )
-    said = [line for line in lines if line.startswith("objective=")]
-    if said:
-        if re.match(r"objective=(lambdarank|rank_xendcg)\b", said[0]):
-            return text
-        raise LambdaplugError(
-            f"stamp: this model says {said[0]!r}. Only a model of a custom objective can be stamped: another objective may "
-            "transform its scores."
-        )
-    if "num_class=1" not in lines or "num_tree_per_iteration=1" not in lines:
-        raise LambdaplugError("stamp: a ranking model has one score for each row; this one has several classes.")
-    places = [number for number, line in enumerate(lines) if line.startswith("max_feature_idx=")]
-    if not places:
-        raise LambdaplugError(
-            "stamp: the model's header has no line 'max_feature_idx=': not a text that LightGBM wrote."
-        )
-    lines.insert(places[0] + 1, OBJECTIVE)
+    place = next(number for number, line in enumerate(lines) if line.startswith("max_feature_idx="))
+    lines.insert(place + 1, "objective=lambdarank")
     # The parameters at the end repeat it, and there converters to ONNX look.
-    return (
-        end.join(lines) + tree + rest.replace(f"{end}[objective: custom]{end}", f"{end}[objective: lambdarank]{end}", 1)
-    )
-
-
-def _stamp_booster(booster: Any) -> Any:
-    text = booster.model_to_string(num_iteration=-1)  # all trees; the best number of them is kept beside
-    stamped = type(booster)(model_str=stamp_text(text))
-    stamped.best_iteration, stamped.best_score = booster.best_iteration, booster.best_score
-    return stamped
+    rest = rest.replace(f"{end}[objective: custom]{end}", f"{end}[objective: lambdarank]{end}", 1)
+    return end.join(lines) + tree + rest

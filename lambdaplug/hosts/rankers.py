@@ -6,9 +6,10 @@ import inspect
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ..checking import shown
 from ..errors import LambdaplugError
@@ -20,15 +21,7 @@ from ..queries import Queries
 from ..rows import one_a_query
 from ..scoring import warn_of_search
 
-__all__ = [
-    "QueryColumn",
-    "accepting",
-    "as_metric",
-    "frame",
-    "host_errors",
-    "measure_of",
-    "require_queries",
-]
+__all__ = ["QueryColumn", "RowSet", "accepting", "as_metric", "evaluated", "for_each", "host_errors", "measure_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,12 +35,6 @@ HOW = (
 def frame(X: Any) -> Any:
     """A Polars or Arrow frame as pandas', which every version of both hosts reads; anything else as it is."""
     return X.to_pandas() if type(X).__module__.partition(".")[0] in ("polars", "pyarrow") else X
-
-
-def require_queries(qid: Any) -> None:
-    """Refuse rows of which nothing is known."""
-    if qid is None:
-        raise LambdaplugError(f"expected to be told which rows belong together. {HOW}")
 
 
 def accepting(parent: Any, *names: str) -> Callable[[F], F]:
@@ -95,27 +82,19 @@ def host_errors(objective: Any, metric: Any = None) -> Iterator[None]:
     """Say in our words that a word for the objective, or the metric, is neither a measure's nor the host's."""
     try:
         yield
+    except LambdaplugError:
+        raise
     except Exception as error:
-        unknown_metric = re.search(r"Unknown metric function (\S+)", str(error))
-        if unknown_metric is not None:
-            raise LambdaplugError(
-                f"eval_metric={metric!r}: {unknown_metric[1]!r} is neither a metric of the host's nor a measure here; measures are "
-                "'ndcg@10', 'map', 'mrr', ..., or lp.metric(...)."
-            ) from error
-        if (
-            isinstance(error, LambdaplugError)
-            or not isinstance(objective, str)
-            or "objective" not in str(error).lower()
-        ):
-            raise
         said = re.sub(r"^\[.*?\] \S+:\d+: ", "", str(error).splitlines()[0])  # without the line of the host's source
-        try:
-            as_measure(objective)
-        except LambdaplugError as unknown:
-            raise LambdaplugError(
-                f"objective={objective!r} is neither an objective of the host's ({said}) nor a measure: {unknown} A measure's "
-                "name stands for lp.objective(name)."
-            ) from error
+        for option, given, words in (("eval_metric", metric, "Unknown metric"), ("objective", objective, "objective")):
+            word = next((one for one in _listed(given) if isinstance(one, str) and one in said), given)
+            if words in said and isinstance(word, str):
+                try:
+                    as_measure(word)
+                except LambdaplugError as unknown:
+                    raise LambdaplugError(
+                        f"{option}={word!r} is neither a word of the host's ({said}) nor a measure: {unknown}"
+                    ) from error
         raise
 
 
@@ -130,10 +109,20 @@ def _require_in(X: Any, name: Any, option: str) -> None:
         raise LambdaplugError(f"{option}={name!r}: expected a column of the frame X; {has}.")
 
 
+class RowSet(NamedTuple):
+    """The rows of one data set of a ranker's ``fit``."""
+
+    X: Any  # without the columns that are no features
+    y: Any
+    sizes: npt.NDArray[np.int64]
+    columns: Mapping[str, Any]
+
+
 class QueryColumn:
     """A ranker that may be told names of columns of X that are no features, such as the query ids, and has a score."""
 
     objective: Any
+    usual_column: str | None = None  # of a frame, that has query ids without being told
     query_column_: str | None = None  # as told to the last fit
     columns_: tuple[str, ...] = ()  # names of X's columns that are no features, as told to it
 
@@ -144,7 +133,7 @@ class QueryColumn:
     def split(self, X: Any, qid: Any = None) -> tuple[Any, Any]:
         """X without its query column, and the ids: those given, or the column's of this name, or of the one fitted with."""
         X = frame(X)
-        name = qid if isinstance(qid, str) else self.query_column_
+        name = qid if isinstance(qid, str) else self.query_column_ or self.usual_column
         columns = getattr(X, "columns", ())
         if isinstance(qid, str):
             _require_in(X, qid, "qid")
@@ -154,62 +143,51 @@ class QueryColumn:
 
     def own_columns(self, X: Any) -> dict[str, Any]:
         """Those of X that are no features, by name."""
+        X = frame(X)
         for name in self.columns_:
             _require_in(X, name, "columns")
         return {name: X[name] for name in self.columns_}
 
-    def grouped(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of ``fit`` with frames that the host takes, less what is no feature, which stands beside them.
+    def sizes_of(self, qid: Any, group: Any, rows: int) -> npt.NDArray[np.int64]:
+        """The number of rows of each query."""
+        if qid is None and group is None:
+            raise LambdaplugError(f"expected to be told which rows belong together. {HOW}")
+        return group_sizes(group, qid, rows)
 
-        What is given twice stays one object: by that the hosts know an evaluation set that is the training data.
+    def sets(self, given: dict[str, Any]) -> list[RowSet]:
+        """The training data and every evaluation set, of which the arguments of ``fit`` are left with what every host takes.
+
+        An evaluation set that is the training data is the same object: by that the hosts know it.
         """
-        told, named = given.get("qid"), given.get("columns")
-        self.query_column_ = told if isinstance(told, str) else None
-        self.columns_ = () if named is None or isinstance(named, Mapping) else tuple(_listed(named))
-        made: dict[int, tuple[Any, Any]] = {}
+        X, y, group, qid, columns = (given.pop(name, None) for name in ("X", "y", "group", "qid", "columns"))
+        usual = self.usual_column if self.usual_column in getattr(X, "columns", ()) else None
+        self.query_column_ = qid if isinstance(qid, str) else usual if qid is None and group is None else None
+        self.columns_ = () if columns is None or isinstance(columns, Mapping) else tuple(_listed(columns))
+        evals = evaluated(given)
+        names = "eval_group", "eval_qid", "eval_columns"
+        further = [for_each(name, given.pop(name, None), len(evals)) for name in names]
+        rest = group, qid, columns
+        found = [self._rows(X, y, *rest)]
+        for (other, labels), *own in zip(evals, *further, strict=True):
+            alike = all(one is None or one is same for one, same in zip(own, rest, strict=True))
+            again = other is X and labels is y and alike
+            found.append(found[0] if again else self._rows(other, labels, *own, where="eval_set: "))
+        given |= {"X": found[0].X, "y": y, "group": found[0].sizes}
+        if evals:
+            given |= {"eval_set": [one[:2] for one in found[1:]], "eval_group": [one.sizes for one in found[1:]]}
+        return found
 
-        def parts(X: Any, qid: Any) -> tuple[Any, Any]:
-            if id(X) not in made:
-                made[id(X)] = self.split(X, qid)
-            return made[id(X)][0], made[id(X)][1] if qid is None or isinstance(qid, str) else qid
-
-        changed = dict(given)
-        changed["X"], changed["qid"] = parts(given["X"], told)
-        several = given.get("eval_X")  # LightGBM's newer word for the frames of eval_set
-        frames = [X for X, *_ in given.get("eval_set") or []] if several is None else _listed(several)
-        ids = given.get("eval_qid")
-        ids = [ids] * len(frames) if ids is None or isinstance(ids, str) else list(ids)
-        found = [parts(X, own) for X, own in zip(frames, ids, strict=True)]
-        if several is not None:
-            changed["eval_X"] = tuple(X for X, _ in found)
-            changed["eval_y"] = tuple(_listed(given["eval_y"]))
-        elif found:
-            changed["eval_set"] = [(X, *rest) for (X, _), (_, *rest) in zip(found, given["eval_set"], strict=True)]
-        if given.get("eval_group") is None and any(own is not None for _, own in found):
-            changed["eval_qid"] = [own for _, own in found]
-        if self.columns_:
-            changed["columns"], *evals = (self.own_columns(frame(X)) for X in (given["X"], *frames))
-            changed["eval_columns"] = evals
-        return changed
-
-    def columned(self, given: dict[str, Any]) -> list[tuple[Any, Any, dict[str, Any]]]:
-        """Take the columns out of the arguments of ``fit``: (X, y, columns) of the training data and each evaluation set."""
-        mine, others = given.pop("columns", None) or {}, given.pop("eval_columns", None)
-        several, training = given.get("eval_X"), (given["X"], given["y"], dict(mine))
-        sets = given.get("eval_set") or []
-        if several is not None:
-            sets = list(zip(_listed(several), _listed(given["eval_y"]), strict=True))
-        others = [None] * len(sets) if others is None else _listed(others)
-        if len(others) != len(sets) or not all(isinstance(one, (Mapping, type(None))) for one in others):
+    def _rows(self, X: Any, y: Any, group: Any, qid: Any, columns: Any, *, where: str = "") -> RowSet:
+        features, ids = self.split(X, qid)
+        if where and group is None and ids is None:
+            raise LambdaplugError(f"{where}expected eval_qid= or eval_group= with it, one for each evaluation set.")
+        sizes = self.sizes_of(ids if group is None else qid, group, len(y))
+        own = self.own_columns(X) if self.columns_ else columns or {}
+        if not isinstance(own, Mapping):
             raise LambdaplugError(
-                f"eval_columns: expected a list with one mapping, {{'price': prices}}, for each of the {len(sets)} evaluation "
-                f"sets, got {shown(others)}."
+                f"{where}expected columns as a mapping, {{'price': prices}} (a list of them in eval_columns), got {shown(own)}."
             )
-        pairs = zip(sets, others, strict=True)
-        return [
-            training,
-            *(training if X is training[0] and y is training[1] else (X, y, dict(one or {})) for (X, y), one in pairs),
-        ]
+        return RowSet(features, y, sizes, own)
 
     def gathered(self, things: Sequence[Any]) -> Sequence[Any]:
         """What ``score`` needs, in this process."""
@@ -246,13 +224,10 @@ class QueryColumn:
         """
         rows, ids = self.split(X, qid if group is None else None)
         if columns is None and self.columns_:
-            columns = self.own_columns(frame(X))
-        if group is None:
-            require_queries(ids)
-        told = y, ids, group, sample_weight, self.predict(rows)  # type: ignore[attr-defined]
+            columns = self.own_columns(X)
+        told = y, None if group is not None else ids, group, sample_weight, self.predict(rows)  # type: ignore[attr-defined]
         y, ids, group, sample_weight, scores = self.gathered(told)
-        sizes = group_sizes(group, None if group is not None else ids, len(y))
-        metric, each = self._trained_for(), None
+        sizes, metric, each = self.sizes_of(ids, group, len(y)), self._trained_for(), None
         warn_of_search(self.query_column_, metric.names[-1] if getattr(self, "eval_metric", None) is None else None)
         if sample_weight is not None:
             weight = np.asarray(sample_weight, dtype=np.float64)
@@ -262,6 +237,20 @@ class QueryColumn:
             metric = metric.weighted()
         queries = Queries(y, sizes, query_weight=each, columns=columns)
         return float(metric.report(queries, scores)[-1][1])
+
+
+def evaluated(given: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """(X, y) of every evaluation set, taken out of the arguments of ``fit``; ``eval_X`` and ``eval_y`` are LightGBM's newer words."""
+    pairs = zip(_listed(given.pop("eval_X", None)), _listed(given.pop("eval_y", None)), strict=True)
+    return [*(given.pop("eval_set", None) or ()), *(pair for pair in pairs if pair[0] is not None)]
+
+
+def for_each(name: str, values: Any, count: int) -> list[Any]:
+    """One for each evaluation set; the name of a column is that of all."""
+    several = [values] * count if values is None or isinstance(values, str) else _listed(values)
+    if len(several) != count:
+        raise LambdaplugError(f"{name}: expected one for each of the {count} evaluation sets, got {len(several)}.")
+    return several
 
 
 def measure_of(objective: Any, builtin: dict[str, str]) -> Metric:

@@ -1,6 +1,5 @@
 """XGBoost: reading a DMatrix, batches for one larger than memory, a ranker that takes lambdaplug's objectives."""
 
-import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,18 +15,19 @@ from ..columns import attach, of_data_set
 from ..data import whole_queries
 from ..errors import LambdaplugError
 from ..evaluation import Metric
-from ..grouping import group_sizes, query_sizes
+from ..kernels import openmp_team
+from ..known import known_of
 from ..measures import Measure
 from ..objectives import Objective, as_objective
 from ..queries import Array, Queries
 from ..rows import one_a_query, sizes_of
-from .base import KNOWN, Host, Weights, booster_of, by_name, not_linear, ones
+from .base import Host, Weights, booster_of, not_linear, ones
 from .callback import Follower, with_callback
-from .rankers import QueryColumn, accepting, add_up, as_metric, frame, host_errors, measure_of, require_queries
+from .rankers import QueryColumn, RowSet, accepting, add_up, as_metric, host_errors, measure_of
 
 __all__ = ["HOST", "XGBDataIter", "XGBRanker", "metrics_of", "plain_parameters"]
 
-Raw = tuple[npt.NDArray[Any], ...]
+Raw = npt.NDArray[Any]
 # XGBoost's defaults for its ranking objectives, where they are not 1.
 _USUAL = {
     "lambdarank_num_pair_per_sample": ("4294967295",),
@@ -45,25 +45,25 @@ class XGBoost(Host):
     name = "XGBoost"
     floor_name = "min_child_weight"
     directed = False
+    booster = xgb.Booster
 
     def __init__(self) -> None:
-        super().__init__(xgb.Booster, xgb.core)
+        self.team = openmp_team(getattr(xgb.core, "_LIB", None))
 
     def queries(self, booster: Any, data: Any) -> Queries:
         """A DMatrix keeps no version, so its labels, groups and weights are compared with the last ones."""
-        position = data.get_float_info(
-            "label_lower_bound"
-        )  # a slice keeps it, and nothing else that ranking leaves free
+        position = data.get_float_info("label_lower_bound")  # a slice keeps it, and ranking leaves nothing else free
         labels, raw = data.get_label(), (data.get_uint_info("group_ptr"), data.get_weight(), position)
-        known = KNOWN.get(data)
+        known = known_of(data).get("queries")
         if (
             known is None
             or not all(map(np.array_equal, known[0], raw))
             or known[1].columns.values is not of_data_set(data).values
             or not np.array_equal(known[1].labels, labels.reshape(-1))  # the getter's own copy is not kept
         ):
-            known = KNOWN[data] = raw, _queries(data, labels, *raw)
-        return known[1]
+            known = known_of(data)["queries"] = raw, _queries(data, labels, *raw)
+        found: Queries = known[1]
+        return found
 
     def rounds(self, booster: Any) -> int:
         return int(booster.num_boosted_rounds())
@@ -93,12 +93,6 @@ class XGBoost(Host):
 
     def total(self, booster: Any) -> Callable[[Array], Array] | None:
         return _total if xgb.collective.is_distributed() else None
-
-    def place(self, data: Any) -> int:
-        """Which data set of the training that runs this is: 0 the training data, 1 the first evaluation set."""
-        method = method_of(xgb.Booster)
-        evals = () if method is None else method.f_locals.get("evals") or ()
-        return next((number for number, (one, _) in enumerate(evals, 1) if one is data), 0)
 
     def given(self, booster: Any) -> set[str]:
         own = json.loads(booster.save_config())["learner"]["objective"].get("lambdarank_param", {})
@@ -156,27 +150,19 @@ def _total(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return total.reshape(values.shape)
 
 
-def _queries(
-    data: xgb.DMatrix,
-    labels: npt.NDArray[Any],
-    bounds: npt.NDArray[Any],
-    weight: npt.NDArray[Any],
-    position: npt.NDArray[Any],
-) -> Queries:
-    rows, own = data.num_row(), replace(of_data_set(data), where=_called(data), how=HOW)
-    if rows == 0:  # a worker of a cluster without a share
-        return Queries([], [], columns=own)
+def _queries(data: xgb.DMatrix, labels: Raw, bounds: Raw, weight: Raw, position: Raw) -> Queries:
+    rows, own = data.num_row(), replace(of_data_set(data), where=place_of(data)[1], how=HOW)
     if labels.size != rows:
         raise LambdaplugError(
             f"the DMatrix has {rows} rows and {labels.size} labels: xgb.DMatrix(X, label=y, qid=ids)."
         )
-    group = np.diff(bounds.astype(np.int64)) if bounds.size > 1 else None
-    query_weight = weight if weight.size else None
+    sizes = np.diff(bounds.astype(np.int64))
+    group = sizes if len(sizes) or not rows else None  # a worker of a cluster may have no rows
     return Queries(
         labels.reshape(rows),
         group,
-        query_weight=query_weight,
-        columns=own if own.sizes is not None else replace(own, sizes=group),
+        query_weight=weight if weight.size else None,
+        columns=own if own.sizes is not None else replace(own, sizes=sizes),
         position=position if position.size else None,
     )
 
@@ -188,13 +174,12 @@ HOW = (
 )
 
 
-def _called(data: xgb.DMatrix) -> str:
-    """What a data set is to the training that runs, for errors."""
+def place_of(data: xgb.DMatrix) -> tuple[int, str]:
+    """Which data set this is to the training that runs: 0 its training data, 1 its first evaluation set; and a name for errors."""
     method = method_of(xgb.Booster)
-    if method is None:
-        return "this DMatrix"
-    evals = method.f_locals.get("evals") or ()
-    return next((f"the validation set {name!r}" for one, name in evals if one is data), "the training data")
+    evals = () if method is None else method.f_locals.get("evals") or ()
+    known = [(number, f"the validation set {name!r}") for number, (one, name) in enumerate(evals, 1) if one is data]
+    return known[0] if known else (0, "this DMatrix" if method is None else "the training data")
 
 
 HOST = XGBoost()
@@ -260,50 +245,31 @@ class XGBDataIter(xgb.DataIter):  # type: ignore[misc]
 
     def _flat(self, batch: Sequence[Any]) -> Sequence[Any]:
         """Arrays alone, with further columns before the query ids."""
-        further = batch[-1] if isinstance(batch[-1], Mapping) else {}
-        arrays = batch[:-1] if further else batch
-        if len(arrays) not in (3, 4):
+        *arrays, further = batch if isinstance(batch[-1], Mapping) else (*batch, {})
+        if len(arrays) not in (3, 4) or self._names not in (None, tuple(further)):
             raise LambdaplugError(
                 "XGBDataIter: expected batches (X, labels, qid) or (X, labels, weight, qid), and perhaps a mapping of further "
-                f"columns after these; got {len(arrays)} arrays."
+                f"columns after these, the same in all; got {len(arrays)} arrays and the columns {list(further)}."
             )
-        self._names = tuple(further) if self._names is None else self._names
-        if tuple(further) != self._names:
-            raise LambdaplugError(
-                f"XGBDataIter: a batch has the columns {list(further)}, another one {list(self._names)}: expected the same."
-            )
+        self._names = tuple(further)
         return *arrays[:-1], *further.values(), arrays[-1]
 
     def next(self, input_data: Callable[..., Any]) -> bool:
-        batch = next(self._running, None)
-        names = self._names or ()
+        batch, names = next(self._running, None), self._names or ()
         if batch is None:
             columns = zip(names, zip(*self._found, strict=True), strict=False)
             self.columns = {name: np.concatenate(parts) for name, parts in columns}
             return False
-        count = len(batch) - 1 - len(names)
-        X, labels, *weight = batch[:count]
-        self._found.append(batch[count:-1])
-        sizes = sizes_of(batch[-1])
-        data = {"data": X, "label": labels, "group": sizes}
-        if weight:
-            each = one_a_query(np.asarray(weight[0]), sizes)
-            if each is None:
-                raise LambdaplugError("XGBDataIter: XGBoost's weights are one per query; these differ within a query.")
-            data["weight"] = each
-        input_data(**data)
+        *arrays, ids = batch
+        count = len(arrays) - len(names)
+        X, labels, *weight = arrays[:count]
+        self._found.append(arrays[count:])
+        sizes = sizes_of(ids)
+        each = one_a_query(np.asarray(weight[0]), sizes) if weight else None
+        if weight and each is None:
+            raise LambdaplugError("XGBDataIter: XGBoost's weights are one per query; these differ within a query.")
+        input_data(data=X, label=labels, group=sizes, weight=each)
         return True
-
-
-def _update(model: xgb.Booster, objective: Objective | None, dtrain: Any, iteration: int, fobj: Any = None) -> None:
-    xgb.Booster.update(model, dtrain, iteration, fobj or objective)
-
-
-def _eval_set(
-    model: xgb.Booster, metric: Metric | None, evals: Any, iteration: int = 0, feval: Any = None, margin: bool = True
-) -> str:
-    text: str = xgb.Booster.eval_set(model, evals, iteration, feval or metric, margin)
-    return text
 
 
 class _Plug(xgb.callback.TrainingCallback):  # type: ignore[misc]
@@ -314,8 +280,13 @@ class _Plug(xgb.callback.TrainingCallback):  # type: ignore[misc]
         self.objective, self.metric = objective, metric
 
     def before_training(self, model: xgb.Booster) -> xgb.Booster:
-        model.update = functools.partial(_update, model, self.objective)
-        model.eval_set = functools.partial(_eval_set, model, self.metric)
+        def update(dtrain: Any, iteration: int, fobj: Any = None) -> None:
+            xgb.Booster.update(model, dtrain, iteration, fobj or self.objective)
+
+        def eval_set(evals: Any, iteration: int = 0, feval: Any = None, margin: bool = True) -> Any:
+            return xgb.Booster.eval_set(model, evals, iteration, feval or self.metric, margin)
+
+        model.update, model.eval_set = update, eval_set
         return model
 
     def after_training(self, model: xgb.Booster) -> xgb.Booster:
@@ -363,7 +334,9 @@ class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
 
     eval_metric: Any
     callbacks: Any
-    _sets: Sequence[tuple[Any, Any, dict[str, Any]]] = ()  # (X, y, columns) during fit
+    usual_column = "qid"
+    score = QueryColumn.score
+    _sets: Sequence[RowSet] = ()  # during fit
 
     def __init__(self, *, objective: str | Measure | Objective = "rank:ndcg", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -375,30 +348,17 @@ class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
     def _create_ltr_dmatrix(self, ref: Any, data: Any, qid: Any, **kwargs: Any) -> xgb.DMatrix:
         """The parent's, for the training data and then each evaluation set, with its columns."""
         made: xgb.DMatrix = super()._create_ltr_dmatrix(ref, data, qid, **kwargs)
-        own = next(columns for X, _, columns in self._sets if X is data)
-        return attach(made, **own)
+        return attach(made, **next(one.columns for one in self._sets if one.X is data))
 
     @accepting(xgb.XGBRanker.fit, "columns", "eval_columns")
-    def fit(self, *args: Any, **kwargs: Any) -> "XGBRanker":
-        given = _with_numbered_queries(self.grouped(by_name(xgb.XGBRanker.fit, args, kwargs)))
-        self._sets = self.columned(given)
-        group, qid = given.get("group"), given.get("qid")
-        if group is None and qid is None:
-            require_queries("qid" if "qid" in getattr(given["X"], "columns", ()) else None)
-        elif not hasattr(qid, "__cuda_array_interface__") and not hasattr(group, "__cuda_array_interface__"):
-            sizes = group_sizes(group, qid, len(given["y"]))
-            given["group"] = None if group is None else sizes
-        if given.get("eval_group"):  # XGBoost reads no big-endian numbers, and no text
-            given["eval_group"] = [None if one is None else group_sizes(one) for one in given["eval_group"]]
+    def fit(self, X: Any, y: Any, **given: Any) -> "XGBRanker":
+        given |= {"X": X, "y": y}
+        self._sets = self.sets(given)
         word, metric, callbacks = self.objective, self.eval_metric, self.callbacks
         objective = as_objective(word)
         words, ours = metrics_of(objective, metric)
         plug = _Plug(objective if isinstance(objective, Objective) else None, ours)
         try:
-            if not isinstance(objective, Objective) and ours is None:
-                with host_errors(word, metric):
-                    super().fit(**given)
-                return self
             self.callbacks = [plug, *(with_callback(objective, callbacks) or [])]
             self.eval_metric = words
             with host_errors(word, metric):
@@ -414,23 +374,6 @@ class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
     def _trained_for(self) -> Metric:
         return metrics_of(self.objective, self.eval_metric)[1] or measure_of(self.objective, {"rank:map": "map"})
 
-    def score(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        qid: Any = None,
-        group: Any = None,
-        sample_weight: Any = None,
-        columns: Mapping[str, Any] | None = None,
-    ) -> float:
-        """:meth:`LGBMRanker.score`; by the last of ``eval_metric`` if it is lambdaplug's."""
-        if qid is None and group is None and self.query_column_ is None and "qid" in getattr(X, "columns", ()):
-            if sample_weight is None and metrics_of(self.objective, self.eval_metric)[1] is None:
-                return float(super().score(frame(X), y))  # XGBoost's own, with its column
-            qid = "qid"
-        return QueryColumn.score(self, X, y, qid=qid, group=group, sample_weight=sample_weight, columns=columns)
-
     def plain(self) -> xgb.XGBRanker:
         """The fitted model as XGBoost's own ranker, which other programs (eland, pickles without lambdaplug) know.
 
@@ -443,47 +386,6 @@ class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
         plain = xgb.XGBRanker(**own)
         plain.load_model(self.get_booster().save_raw("ubj"))
         return plain.set_params(**own)
-
-
-def _numbered(ids: Any, name: str) -> Any:
-    """Query ids that XGBoost reads rightly: as they are if integers in order, else 0, 1, ... in the order of the queries.
-
-    XGBoost keeps 32 bits of an id, and drops fractions: different queries would become one.
-    """
-    if hasattr(ids, "__cuda_array_interface__"):
-        return ids
-    values, sizes = np.asarray(ids), query_sizes(ids, name)
-    integers = values.dtype.kind in "iu" and values.ndim == 1 and values.size
-    if integers and values[0] >= 0 and values[-1] < 1 << 32 and bool((values[1:] >= values[:-1]).all()):
-        return ids
-    return np.repeat(np.arange(len(sizes), dtype=np.uint32), sizes)
-
-
-def _with_numbered_queries(given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a ranker's ``fit`` with ids, wherever they stand, that XGBoost reads rightly.
-
-    What is given twice stays one object: by that XGBoost knows an evaluation set that is the training data.
-    """
-    made: dict[int, Any] = {id(None): None}
-
-    def numbered(ids: Any, name: str) -> Any:
-        if id(ids) not in made:
-            made[id(ids)] = _numbered(ids, name)
-        return made[id(ids)]
-
-    def with_codes(X: Any, name: str) -> Any:
-        if id(X) not in made:
-            ids = X["qid"] if hasattr(X, "assign") and "qid" in getattr(X, "columns", ()) else None
-            codes = None if ids is None else _numbered(ids, name)
-            made[id(X)] = X if codes is ids else X.assign(qid=codes)
-        return made[id(X)]
-
-    changed = {**given, "X": with_codes(given["X"], "the column qid of X"), "qid": numbered(given["qid"], "qid")}
-    if given.get("eval_set"):
-        changed["eval_set"] = [(with_codes(X, "the column qid in eval_set"), *rest) for X, *rest in given["eval_set"]]
-    if given.get("eval_qid"):
-        changed["eval_qid"] = [numbered(ids, "eval_qid") for ids in given["eval_qid"]]
-    return changed
 
 
 def metrics_of(objective: object, asked: Any) -> tuple[Any, Metric | None]:

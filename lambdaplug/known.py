@@ -1,0 +1,13 @@
+"""What is known of other people's objects (data sets, Boosters), for as long as they are there."""
+
+import weakref
+from typing import Any
+
+__all__ = ["known_of"]
+
+_known: "weakref.WeakKeyDictionary[Any, dict[str, Any]]" = weakref.WeakKeyDictionary()
+
+
+def known_of(thing: Any) -> dict[str, Any]:
+    """What is kept of it, by name. No value may hold the thing itself: it would never be freed."""
+    return _known.setdefault(thing, {})
