@@ -10,8 +10,9 @@ import argparse
 import hashlib
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import lightgbm as lgb
 import numpy as np
@@ -50,32 +51,17 @@ def rows_of(sizes: np.ndarray, seed: int) -> dict[str, np.ndarray]:
 
 
 SETS = {"short": (SIZES, rows_of(SIZES, 1)), "long": (LONG, rows_of(LONG, 2))}
-MEASURES = [
-    *[
+MEASURES = (
+    *(
         "ndcg",
         "ndcg@3",
         "ndcg@4(gain='linear')",
         "ndcg(gain=(0.0,1.0,3.0,0.0,2.0))",
         "ndcg(discount=(1.0,0.5,0.5,0.1))",
-    ],
-    *[
-        "meanndcg@3",
-        "dcg@5",
-        "cndcg@3",
-        "map",
-        "map@3",
-        "map(relevant=2)",
-        "mrr",
-        "mrr@3",
-        "err",
-        "err@4",
-        "p@5",
-        "recall@3",
-    ],
-    *["wta", "pairs", "rbp", "rbp@3(p=0.5)", "bpref", "hit@3", "spearman"],
-]
-Column = Callable[[str], object]
-Make = Callable[[Column], object]
+    ),
+    *("meanndcg@3", "dcg@5", "cndcg@3", "map", "map@3", "map(relevant=2)", "mrr", "mrr@3", "err", "err@4", "p@5"),
+    *("recall@3", "wta", "pairs", "rbp", "rbp@3(p=0.5)", "bpref", "hit@3", "spearman"),
+)
 
 
 def custom_value(labels):
@@ -91,31 +77,24 @@ def custom_delta(labels, i, j):
     return (above - below) * (labels[j] - labels[i])
 
 
-def cases() -> dict[str, Make]:
-    """Every case by its name; ``column`` gives what an objective of this version takes for a column."""
-    made: dict[str, Make] = {}
-
-    def add(name: str, make: Make) -> None:
-        made[name] = make
-
+def cases() -> dict[str, Any]:
+    """Every objective by a name of its own."""
+    made: dict[str, Any] = {}
     for m in MEASURES:
-        add(f"lambdarank {m}", lambda _, m=m: lp.LambdaRank(m))
-        add(f"lambdarank std {m}", lambda _, m=m: lp.LambdaRank(m, step="gradient"))
-        add(f"lambdarank noise {m}", lambda _, m=m: lp.LambdaRank(m, noise=1.0, samples=2, normalize="log"))
-        add(f"objective {m}", lambda _, m=m: lp.objective(m))
-        add(f"spsa {m}", lambda _, m=m: lp.SPSA(m, evaluations=4, seed=1))
-        add(f"fdsa {m}", lambda _, m=m: lp.FDSA(m))
+        made[f"lambdarank {m}"] = lp.LambdaRank(m)
+        made[f"lambdarank std {m}"] = lp.LambdaRank(m, step="gradient")
+        made[f"lambdarank noise {m}"] = lp.LambdaRank(m, noise=1.0, samples=2, normalize="log")
+        made[f"objective {m}"] = lp.objective(m)
+        made[f"spsa {m}"] = lp.SPSA(m, evaluations=4, seed=1)
+        made[f"fdsa {m}"] = lp.FDSA(m)
     for c in ("spring_smooth", "local_cost", "local_gradient", "discrete_bounded"):
         for m in ("ndcg", "ndcg@3", "map", "map@3", "mrr", "err@4", "pairs"):
-            add(f"{c} {m}", lambda _, c=c, m=m: lp.LambdaRank(m, construction=c))
+            made[f"{c} {m}"] = lp.LambdaRank(m, construction=c)
     for m in ("ndcg", "dcg@5", "cndcg@3", "rbp"):
-        add(f"loss2 {m}", lambda _, m=m: lp.LambdaRank(m, construction="loss2"))
+        made[f"loss2 {m}"] = lp.LambdaRank(m, construction="loss2")
     for kind in ("static", "random", "all"):
         for m in ("ndcg@3", "p@5", "map@3", "hit@3"):
-            add(
-                f"extended {kind} {m}",
-                lambda _, k=kind, m=m: lp.LambdaRank(m, construction=lp.constructions.Extended(k)),
-            )
+            made[f"extended {kind} {m}"] = lp.LambdaRank(m, construction=lp.constructions.Extended(kind))
     options = {
         "sigma": {"sigma": 2.0},
         "distance": {"cost": lp.RankNet(distance=0.01)},
@@ -128,119 +107,78 @@ def cases() -> dict[str, Make]:
     }
     for o, given in options.items():
         for m in ("ndcg", "ndcg@3", "map", "err", "mrr@3", "pairs"):
-            add(f"{o} {m}", lambda _, given=given, m=m: lp.LambdaRank(m, **given))
+            made[f"{o} {m}"] = lp.LambdaRank(m, **given)
     for m in ("ndcg", "ndcg@3", "dcg@5", "cndcg@3", "map", "map@3", "mrr", "p@5", "recall@3", "wta", "rbp", "mrr@3"):
-        add(f"approx {m}", lambda _, m=m: lp.Approx(m))
-        add(f"approx constant {m}", lambda _, m=m: lp.Approx(m, hessian="constant", alpha=lp.cosine(5, 50, 40)))
+        made[f"approx {m}"] = lp.Approx(m)
+        made[f"approx constant {m}"] = lp.Approx(m, hessian="constant", alpha=lp.cosine(5, 50, 40))
     for m in ("ndcg", "ndcg@3", "dcg@5", "cndcg@3", "rbp", "p@5", "recall@3", "wta"):
-        add(f"plrank {m}", lambda _, m=m: lp.PLRank(m, samples=8))
-        add(f"stochastic {m}", lambda _, m=m: lp.StochasticRank(m, samples=2, mu=0.1))
+        made[f"plrank {m}"] = lp.PLRank(m, samples=8)
+        made[f"stochastic {m}"] = lp.StochasticRank(m, samples=2, mu=0.1)
     for m in ("err", "err@4", "mrr", "mrr@3", "map", "map@3"):
-        add(f"stochastic {m}", lambda _, m=m: lp.StochasticRank(m))
-    add("queryrmse", lambda _: lp.QueryRMSE())
-    add("softmax", lambda _: lp.QuerySoftmax())
-    add("softmax share", lambda _: lp.QuerySoftmax("share"))
-    add("listmle", lambda _: lp.ListMLE())
-    add("listmle 5", lambda _: lp.ListMLE(5))
-    add("calibrated", lambda _: lp.Calibrated(0.5, max_label=4.0))
-    add("mixture", lambda _: lp.Mixture([(0.7, lp.objective("ndcg@3")), (0.3, lp.QuerySoftmax())]))
-    add(
-        "mixture std", lambda _: lp.Mixture([(1.0, lp.LambdaRank("map")), (0.5, lp.LambdaRank("err"))], step="gradient")
-    )
-    add("interpolate", lambda _: lp.interpolate(lp.LambdaRank("ndcg"), lp.LambdaRank("map"), lp.linear(0.1, 0.1)))
-    add("graded", lambda c: lp.Graded([lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels=c("clicks"))], [0.7, 0.3]))
-    tiers = ("ndcg@3", "mrr", "err")
-    add("graded 3", lambda _: lp.Graded([lp.LambdaRank(m) for m in tiers], [0.5, 0.3, 0.2], step="gradient"))
-    for method in ("mgda", "sample", "chebyshev"):
-        given = {"preference": [0.4, 0.6], **({"seed": 3} if method == "sample" else {})}
-        if method == "mgda":
-            given = {}
-        add(
-            f"pareto {method}",
-            lambda _, method=method, given=given: lp.Pareto(
-                [lp.LambdaRank("ndcg"), lp.LambdaRank("map")], method, **given
-            ),
-        )
-    add("pareto epsilon", lambda _: lp.Pareto([lp.LambdaRank("ndcg"), lp.LambdaRank("map")], "epsilon", bounds=[0.9]))
-    add("labels", lambda c: lp.LambdaRank("map", labels=c("clicks")))
-    add("objective labels", lambda c: lp.objective("map", labels=c("clicks")))
-    add("softmax labels", lambda c: lp.QuerySoftmax(labels=c("clicks")))
-    add("approx labels", lambda c: lp.Approx("ndcg", labels=c("clicks")))
+        made[f"stochastic {m}"] = lp.StochasticRank(m)
     for k in (None, 3):
-        add(f"revenue {k}", lambda c, k=k: lp.LambdaRank(lp.Revenue(price=c("price"), k=k)))
-        add(f"revenue cascade {k}", lambda c, k=k: lp.LambdaRank(lp.Revenue(price=c("price"), k=k, cascade=True)))
-        add(f"alphandcg {k}", lambda c, k=k: lp.LambdaRank(lp.AlphaNDCG(intents=c("intent"), k=k)))
-        add(f"alphandcg table {k}", lambda c, k=k: lp.LambdaRank(lp.AlphaNDCG(intents=c("judged"), k=k, alpha=0.3)))
-        add(f"erria {k}", lambda c, k=k: lp.LambdaRank(lp.ERRIA(intents=c("intent"), k=k), noise=1.0))
-        add(f"exposure {k}", lambda c, k=k: lp.LambdaRank(lp.Exposure(group=c("seller"), k=k)))
-    add("exposure merit", lambda c: lp.LambdaRank(lp.Exposure(group=c("seller"), k=3, target="merit")))
-    add("objective revenue", lambda c: lp.objective(lp.Revenue(price=c("price"), k=3)))
-    add("cut ndcg", lambda c: lp.LambdaRank(lp.NDCG(k=c("cut"))))
-    add("cut map", lambda c: lp.LambdaRank(lp.MAP(k=c("cut"))))
-    add("preferences", lambda c: lp.Preferences(c("duels")))
-    add("preferences ndcg", lambda c: lp.Preferences(c("duels"), measure="ndcg"))
-    add(
-        "unbiased ipw",
-        lambda c: lp.Unbiased(lp.LambdaRank("map"), c("position"), propensities=1 / np.arange(1.0, 400.0)),
-    )
-    add("unbiased", lambda c: lp.Unbiased(lp.LambdaRank("ndcg"), c("position")))
-    add("unbiased pairwise", lambda c: lp.Unbiased(lp.LambdaRank("ndcg"), c("position"), "pairwise"))
-    add("preset lightgbm", lambda _: lp.presets.lightgbm())
-    add("preset lightgbm unnormed", lambda _: lp.presets.lightgbm(truncation_level=5, norm=False, sigmoid=2.0))
-    add("preset xendcg", lambda _: lp.presets.lightgbm_xendcg())
+        made[f"revenue {k}"] = lp.LambdaRank(lp.Revenue(price="price", k=k))
+        made[f"revenue cascade {k}"] = lp.LambdaRank(lp.Revenue(price="price", k=k, cascade=True))
+        made[f"alphandcg {k}"] = lp.LambdaRank(lp.AlphaNDCG(intents="intent", k=k))
+        made[f"alphandcg table {k}"] = lp.LambdaRank(lp.AlphaNDCG(intents="judged", k=k, alpha=0.3))
+        made[f"erria {k}"] = lp.LambdaRank(lp.ERRIA(intents="intent", k=k), noise=1.0)
+        made[f"exposure {k}"] = lp.LambdaRank(lp.Exposure(group="seller", k=k))
     for o in ("ndcg", "map", "pairwise"):
-        add(f"preset xgboost {o}", lambda _, o=o: lp.presets.xgboost(o))
-        add(
-            f"preset xgboost {o} 3",
-            lambda _, o=o: lp.presets.xgboost(o, num_pair_per_sample=3, score_normalization=False),
-        )
-    add("preset yetirank", lambda _: lp.presets.catboost_yetirank())
-    add("custom value", lambda _: lp.LambdaRank(lp.custom("mine", custom_value)))
-    add("custom delta", lambda _: lp.LambdaRank(lp.custom("mine", custom_value, delta=custom_delta, k=3)))
-    return made
+        made[f"preset xgboost {o}"] = lp.presets.xgboost(o)
+        made[f"preset xgboost {o} 3"] = lp.presets.xgboost(o, num_pair_per_sample=3, score_normalization=False)
+    two = lp.LambdaRank("ndcg"), lp.LambdaRank("map")
+    tiers = [lp.LambdaRank(m) for m in ("ndcg@3", "mrr", "err")]
+    by_position = lp.Unbiased(lp.LambdaRank("map"), "position", propensities=1 / np.arange(1.0, 400.0))
+    return made | {
+        "queryrmse": lp.QueryRMSE(),
+        "softmax": lp.QuerySoftmax(),
+        "softmax share": lp.QuerySoftmax("share"),
+        "listmle": lp.ListMLE(),
+        "listmle 5": lp.ListMLE(5),
+        "calibrated": lp.Calibrated(0.5, max_label=4.0),
+        "mixture": lp.Mixture([(0.7, lp.objective("ndcg@3")), (0.3, lp.QuerySoftmax())]),
+        "mixture std": lp.Mixture([(1.0, lp.LambdaRank("map")), (0.5, lp.LambdaRank("err"))], step="gradient"),
+        "interpolate": lp.interpolate(*two, lp.linear(0.1, 0.1)),
+        "graded": lp.Graded([lp.LambdaRank("ndcg"), lp.LambdaRank("cndcg", labels="clicks")], [0.7, 0.3]),
+        "graded 3": lp.Graded(tiers, [0.5, 0.3, 0.2], step="gradient"),
+        "pareto mgda": lp.Pareto(two, "mgda"),
+        "pareto sample": lp.Pareto(two, "sample", preference=[0.4, 0.6], seed=3),
+        "pareto chebyshev": lp.Pareto(two, "chebyshev", preference=[0.4, 0.6]),
+        "pareto epsilon": lp.Pareto(two, "epsilon", bounds=[0.9]),
+        "labels": lp.LambdaRank("map", labels="clicks"),
+        "objective labels": lp.objective("map", labels="clicks"),
+        "softmax labels": lp.QuerySoftmax(labels="clicks"),
+        "approx labels": lp.Approx("ndcg", labels="clicks"),
+        "exposure merit": lp.LambdaRank(lp.Exposure(group="seller", k=3, target="merit")),
+        "objective revenue": lp.objective(lp.Revenue(price="price", k=3)),
+        "cut ndcg": lp.LambdaRank(lp.NDCG(k="cut")),
+        "cut map": lp.LambdaRank(lp.MAP(k="cut")),
+        "preferences": lp.Preferences("duels"),
+        "preferences ndcg": lp.Preferences("duels", measure="ndcg"),
+        "unbiased ipw": by_position,
+        "unbiased": lp.Unbiased(lp.LambdaRank("ndcg"), "position"),
+        "unbiased pairwise": lp.Unbiased(lp.LambdaRank("ndcg"), "position", "pairwise"),
+        "preset lightgbm": lp.presets.lightgbm(),
+        "preset lightgbm unnormed": lp.presets.lightgbm(truncation_level=5, norm=False, sigmoid=2.0),
+        "preset xendcg": lp.presets.lightgbm_xendcg(),
+        "preset yetirank": lp.presets.catboost_yetirank(),
+        "custom value": lp.LambdaRank(lp.custom("mine", custom_value)),
+        "custom delta": lp.LambdaRank(lp.custom("mine", custom_value, delta=custom_delta, k=3)),
+    }
 
 
-IN_HOSTS = [
-    *[
-        "lambdarank ndcg@3",
-        "lambdarank std map",
-        "lambdarank noise err",
-        "objective ndcg",
-        "objective map",
-        "objective mrr",
-    ],
-    *[
-        "schedule ndcg",
-        "spsa map",
-        "approx constant ndcg",
-        "plrank ndcg",
-        "stochastic map",
-        "softmax",
-        "mixture",
-        "interpolate",
-    ],
-    *[
-        "graded",
-        "pareto mgda",
-        "pareto chebyshev",
-        "pareto epsilon",
-        "labels",
-        "revenue 3",
-        "alphandcg 3",
-        "preferences",
-    ],
-    *["unbiased ipw", "unbiased", "unbiased pairwise", "custom delta"],
-]
+IN_HOSTS = {
+    *("lambdarank ndcg@3", "lambdarank std map", "lambdarank noise err", "objective ndcg", "objective map"),
+    *("objective mrr", "schedule ndcg", "spsa map", "approx constant ndcg", "plrank ndcg", "stochastic map", "softmax"),
+    *("mixture", "interpolate", "graded", "pareto mgda", "pareto chebyshev", "pareto epsilon", "labels", "revenue 3"),
+    *("alphandcg 3", "preferences", "unbiased ipw", "unbiased", "unbiased pairwise", "custom delta"),
+}
 
 
-NAMED = True  # whether this version's objectives name columns
-
-
-def by_hand(make: Make) -> Iterator[tuple[str, np.ndarray]]:
+def by_hand(objective: Any) -> Iterator[tuple[str, np.ndarray]]:
     """Gradients and hessians of both sets, at two iterations, with weights of queries and of documents."""
     for where, (sizes, rows) in SETS.items():
-        objective = make((lambda name: name) if NAMED else rows.__getitem__)
-        given = {"columns": {k: v for k, v in rows.items() if k not in ("scores", "labels")}} if NAMED else {}
+        columns = {name: values for name, values in rows.items() if name not in ("scores", "labels")}
         for how, weight, iteration in (
             ("", None, 0),
             ("later", None, 7),
@@ -248,7 +186,7 @@ def by_hand(make: Make) -> Iterator[tuple[str, np.ndarray]]:
             ("document weights", rows["weight"], 0),
         ):
             try:
-                found = objective.gradients(rows["labels"], rows["scores"], sizes, weight, iteration, **given)
+                found = objective.gradients(rows["labels"], rows["scores"], sizes, weight, iteration, columns=columns)
             except lp.LambdaplugError as error:
                 found = (np.array([f"refused: {type(error).__name__}"]),)
             step = 1 if where == "short" else 11
@@ -256,35 +194,29 @@ def by_hand(make: Make) -> Iterator[tuple[str, np.ndarray]]:
                 yield f"{where} {how} {name}", array[::step]
 
 
-def in_hosts(make: Make) -> Iterator[tuple[str, np.ndarray]]:
+def in_hosts(objective: Any) -> Iterator[tuple[str, np.ndarray]]:
     """Predictions after five rounds in each host, with weights."""
     sizes = SIZES[SIZES > 0]
     rows = rows_of(sizes, 3)
+    labels, by_query, weight = rows["labels"], rows["query_weight"], np.repeat(rows["query_weight"], sizes)
     columns = {k: v for k, v in rows.items() if k not in ("scores", "labels", "weight", "query_weight", "cut")}
-    objective = make((lambda name: name) if NAMED else rows.__getitem__)
-    x = np.random.default_rng(4).normal(size=(sizes.sum(), 5)) + rows["labels"][:, None] * 0.3
-    attach = lp.attach if NAMED else lambda data, **_: data
+    x = np.random.default_rng(4).normal(size=(sizes.sum(), 5)) + labels[:, None] * 0.3
     common = {"verbose": -1, "num_threads": 1, "num_leaves": 6, "min_data_in_leaf": 3, "min_sum_hessian_in_leaf": 0.0}
-    data = attach(lgb.Dataset(x, rows["labels"], group=sizes), **columns)
-    yield "lightgbm", lgb.train({**common, "objective": objective}, data, 5).predict(x, raw_score=True)
-    weight = np.repeat(rows["query_weight"], sizes)
-    data = attach(lgb.Dataset(x, rows["labels"], group=sizes, weight=weight), **columns)
-    yield "lightgbm weighted", lgb.train({**common, "objective": objective}, data, 5).predict(x, raw_score=True)
-    matrix = attach(xgb.DMatrix(x, rows["labels"], qid=np.repeat(np.arange(len(sizes)), sizes)), **columns)
     grown = {"nthread": 1, "max_depth": 3, "min_child_weight": 0.0, "base_score": 0.0}
-    yield "xgboost", xgb.train(grown, matrix, 5, obj=objective).predict(matrix, output_margin=True)
-    matrix.set_weight(rows["query_weight"])
-    yield "xgboost weighted", xgb.train(grown, matrix, 5, obj=objective).predict(matrix, output_margin=True)
+    for how, each in (("", None), (" weighted", weight)):
+        data = lp.attach(lgb.Dataset(x, labels, group=sizes, weight=each), **columns)
+        model = lgb.train({**common, "objective": objective}, data, 5)
+        yield f"lightgbm{how}", model.predict(x, raw_score=True)
+    for how, each in (("", None), (" weighted", by_query)):
+        matrix = lp.attach(xgb.DMatrix(x, labels, qid=np.repeat(np.arange(len(sizes)), sizes), weight=each), **columns)
+        yield f"xgboost{how}", xgb.train(grown, matrix, 5, obj=objective).predict(matrix, output_margin=True)
 
 
 def computed(only: str = "") -> Iterator[tuple[str, np.ndarray]]:
-    for name, make in cases().items():
+    for name, objective in cases().items():
         if only in name:
-            for what, array in by_hand(make):
-                yield f"{name} | {what}", array
-            if name in IN_HOSTS:
-                for what, array in in_hosts(make):
-                    yield f"{name} | {what}", array
+            arrays = [*by_hand(objective), *(in_hosts(objective) if name in IN_HOSTS else [])]
+            yield from ((f"{name} | {what}", array) for what, array in arrays)
 
 
 def digest(array: np.ndarray) -> int:

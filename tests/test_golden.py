@@ -4,18 +4,11 @@ import golden
 import pytest
 
 CASES = golden.cases()
-SOME = [
-    *[
-        "lambdarank ndcg@3",
-        "lambdarank noise err",
-        "objective map",
-        "local_cost ndcg",
-        "spsa map",
-        "approx map@3",
-        "plrank ndcg",
-    ],
-    *["stochastic map", "listmle", "graded", "pareto mgda", "revenue 3", "preferences", "unbiased", "preset lightgbm"],
-]
+SOME = (
+    *("lambdarank ndcg@3", "lambdarank noise err", "objective map", "local_cost ndcg", "spsa map", "approx map@3"),
+    *("plrank ndcg", "stochastic map", "listmle", "graded", "pareto mgda", "revenue 3", "preferences", "unbiased"),
+    "preset lightgbm",
+)
 
 
 @pytest.mark.filterwarnings("ignore")

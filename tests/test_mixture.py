@@ -138,15 +138,6 @@ def test_the_standard_deviation_of_the_combined_lambda():
             np.testing.assert_allclose(after, before / before.std(), rtol=1e-4, atol=1e-6)
 
 
-def test_documents_without_a_label_keep_their_place():
-    # The unlabelled document at rank 1 pushes the relevant one to rank 2: that is what the measure sees.
-    objective = lp.LambdaRank("mrr", labels="judged")
-    gradient, _ = objective.gradients([0, 0, 0], [3.0, 2.0, 1.0], [3], columns={"judged": [np.nan, 1, 0]})
-    assert gradient[0] == 0.0
-    rho = 1 / (1 + math.e)
-    assert gradient[1] == pytest.approx(-(1 / 2 - 1 / 3) * rho)
-
-
 def test_schedules_hit_the_papers_values():
     assert [lp.linear(0.25, 0.01)(m) for m in (0, 1, 2)] == pytest.approx([0.25, 0.26, 0.27])
     assert lp.linear(0.5, 0.1)(40) == 1.0
@@ -162,13 +153,6 @@ def test_schedules_hit_the_papers_values():
     for schedule in (lp.linear(0.1, 0.2), lp.exponential(0.1, 100), lp.cosine(0, 1, 5), lp.step({0: 0.2}), joined):
         assert pickle.loads(pickle.dumps(schedule)) == schedule
         assert hash(schedule) == hash(pickle.loads(pickle.dumps(schedule)))
-
-
-def test_interpolate_clips_and_a_mixture_does_not():
-    a, b = PARTS["newton"], PARTS["map"]
-    assert lp.interpolate(a, b, lambda m: m - 1).weights_at(0) == [1.0, 0.0]
-    assert lp.interpolate(a, b, lambda m: m - 1).weights_at(9) == [0.0, 1.0]
-    assert lp.Mixture([(lambda m: m - 1, a), (np.float32(1.0), b)]).weights_at(9) == [8, 1.0]
 
 
 def test_a_plateau_moves_the_weight():

@@ -75,13 +75,6 @@ def test_forces_are_the_formula(name):
         np.testing.assert_allclose(weighted, expected, rtol=2e-6, atol=1e-9)
 
 
-def test_a_measure_of_ones_own_weighs_pairs_too():
-    own = lp.custom("top3", lambda labels: labels[:3].sum(), k=3)
-    found = lp.Preferences("duels", measure=own).gradients(**ROWS)[0]
-    linear = lp.Preferences("duels", measure=lp.DCG(gain="linear", discount=[1, 1, 1]))
-    np.testing.assert_allclose(found, linear.gradients(**ROWS)[0], atol=1e-6)
-
-
 def test_all_pairs_of_grades_are_ranknet():
     for scores in (SCORES, SCORES * 30, np.zeros(len(LABELS))):
         found = lp.Preferences("all").gradients(LABELS, scores, GROUP, columns=COLUMNS)
@@ -93,14 +86,6 @@ def test_all_pairs_of_grades_are_ranknet():
         found = lp.Preferences("all", measure=measure).gradients(**ROWS)[0]
         fast = lp.LambdaRank(measure).gradients(LABELS, SCORES, GROUP)[0]
         np.testing.assert_allclose(found, fast, atol=2e-6 * np.abs(fast).max())
-
-
-def test_contradictions_add_up():
-    own = {"ab": [[0, 1]], "ba": [[1, 0]], "both": [[0, 1], [1, 0]], "w": [2, 2]}
-    rows = {**ROWS, "columns": own}
-    one, other = (lp.Preferences(name).gradients(**rows)[0] for name in ("ab", "ba"))
-    both = lp.Preferences("both", weight="w").gradients(**rows)[0]  # of two pairs each counts half
-    np.testing.assert_allclose(both, one + other, atol=1e-7)
 
 
 def test_pairs_follow_rows_into_lightgbms_subsets():

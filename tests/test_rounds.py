@@ -101,17 +101,6 @@ def dump(model):
     )
 
 
-def test_both_hosts_see_the_same_gradient_at_the_same_iteration(data):
-    objective, scores = moving(), np.random.default_rng(0).normal(size=len(data.labels)).astype(np.float32)
-    ticking = lp.callback(objective)
-    sets = lgb_data(data).construct(), xgb_data(data)
-    for iteration in (0, 7, 30):
-        expected = objective.gradients(data.labels, scores, data.group, iteration=iteration)
-        for made in sets:
-            ticking.tick(iteration)
-            np.testing.assert_array_equal(objective(scores, made), expected)
-
-
 @pytest.mark.parametrize("host", TRAIN)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_schedule_is_called_once_per_round_on_the_callers_thread(host, threads, data):

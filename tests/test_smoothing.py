@@ -152,16 +152,3 @@ def test_long_lists_are_ranked_alike():
 def test_what_makes_no_sense_is_refused(options, message):
     with pytest.raises(lp.LambdaplugError, match=message):
         lp.LambdaRank("map", **options)
-
-
-def test_noise_follows_its_schedule():
-    falling = lp.LambdaRank("map", noise=lp.cosine(1.0, 0.0, 10))
-    for iteration in (0, 4, 10):
-        fixed = lp.LambdaRank("map", noise=lp.cosine(1.0, 0.0, 10)(iteration)).gradients(
-            [0, 2, 1], [0.0, 1.0, 0.5], [3]
-        )
-        found = falling.gradients([0, 2, 1], [0.0, 1.0, 0.5], [3], iteration=iteration)
-        np.testing.assert_array_equal(found, fixed)
-    objective = lp.LambdaRank("map", noise=lambda m: 1.0 - m)
-    with pytest.raises(lp.LambdaplugError, match="noise is -2 at iteration 3; it must be >= 0"):
-        objective.gradients([0, 1], [0.0, 1.0], [2], iteration=3)

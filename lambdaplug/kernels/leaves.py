@@ -11,7 +11,7 @@ import numpy as np
 from .finishing import gathered as gathered
 from .finishing import written as written
 from .finishing import written_exactly as written_exactly
-from .jit import inlinable, line, located, per_function
+from .jit import inlinable, line, load, located, per_function
 from .layout import *
 from .round import WHOSE, leaf, level_of
 from .staging import WANTED
@@ -30,10 +30,13 @@ EMPTY = np.empty(0)
 @leaf({})
 def checked(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int, int]:
     """A look at the scores."""
-    scores, offsets = round.scores, round.offsets
-    for row in range(offsets[first], offsets[last]):
-        if not np.isfinite(scores[row]):
-            return WRONG, row
+    start, stop, broken = round.offsets[first], round.offsets[last], 0
+    scores = line(round.scores, 0, start, stop - start)
+    for r in range(len(scores)):  # counting becomes packed instructions
+        broken += not abs(load(scores, r)) < np.inf
+    for r in range(len(scores) if broken > 0 else 0):
+        if not np.isfinite(scores[r]):
+            return WRONG, start + r
     return FINE, 0
 
 
@@ -54,12 +57,14 @@ def draw_order(leaf: Any, sample: int, lower: Any, round: Any, room: Any, first:
     whose = number << 32 | sample
     if whose == room.notes[WHOSE]:
         return
-    offsets, noisy, order, last_order = round.offsets, room.noisy, room.noisy_order, round.order
+    offsets, noisy, order = round.offsets, room.noisy, room.noisy_order
     leaf.call.noise(round.scores, (hashes, seed, sample, noise), offsets, first, last, noisy)
-    for row in range(offsets[first], offsets[last] if lower.size > 0 else offsets[first]):
-        noisy[row] -= lower[row]
-    for row in range(offsets[first], offsets[last]):
-        order[row] = last_order[row]  # to start from
+    start, rows = offsets[first], offsets[last] - offsets[first]
+    drawn, now, last_order = line(noisy, 0, start, rows), line(order, 0, start, rows), line(round.order, 0, start, rows)
+    for r in range(rows if lower.size > 0 else 0):
+        drawn[r] -= lower[start + r]
+    for r in range(rows):  # to start from
+        now[r] = last_order[r]
     room.notes[WHOSE] = whose if lower.size == 0 else -1
     leaf.call.rank(noisy, offsets, first, last, order, room.keys, room.documents)
 
