@@ -15,17 +15,13 @@ import json
 
 import common
 import lightgbm as lgb
-import matplotlib
 import numpy as np
 import xgboost as xgb
 from tqdm import tqdm
 
 import lambdaplug as lp
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
-lp.plotting.use()
+plt = lp.plotting.use()
 
 DOCUMENTS = 15
 PLACES = 10  # of which the curves are compared

@@ -12,7 +12,6 @@ import warnings
 from pathlib import Path
 
 import lightgbm as lgb
-import matplotlib
 import numpy as np
 import pandas as pd
 from common import TEXT, arguments, pairs_of
@@ -21,10 +20,7 @@ from tqdm import tqdm
 
 import lambdaplug as lp
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
-lp.plotting.use()
+plt = lp.plotting.use()
 
 MEASURE = lp.NDCG(k=10)
 OBJECTIVES = {
@@ -68,23 +64,21 @@ def milliseconds(objective, data):
 def plot(table, path):
     """Quality with intervals on the left, cost on the right, one line per objective."""
     size = (9, 1.4 + 0.32 * len(table))
-    figure, (left, right) = plt.subplots(1, 2, figsize=size, sharey=True, layout="constrained", width_ratios=(3, 2))
+    figure, (left, right) = plt.subplots(1, 2, figsize=size, sharey=True, width_ratios=(3, 2))
     places = np.arange(len(table))
-    for host, colour, shift in (("LightGBM", "#0072b2", -0.12), ("XGBoost", "#d55e00", 0.12)):
+    for host, shift in (("LightGBM", -0.12), ("XGBoost", 0.12)):
         half = 1.96 * table[f"{host}, error"]
-        left.errorbar(table[host], places + shift, xerr=half, fmt="o", ms=5, color=colour, lw=1, label=host)
+        left.errorbar(table[host], places + shift, xerr=half, fmt="o", ms=5, lw=1, label=host)
     left.set_yticks(places, table.index)
     left.invert_yaxis()
-    left.set_xlabel(f"test {str(MEASURE).upper()}, with 95 % intervals")
-    left.legend(frameon=False, loc="upper left", fontsize=9)
+    left.set(xlabel=f"test {str(MEASURE).upper()}, with 95 % intervals", title="What it reaches")
+    lp.plotting.legend(left, bbox_to_anchor=(0.0, -0.1), ncols=2)
     right.barh(places, table["ms per gradient"], height=0.6, color="0.6")
-    right.set(xscale="log", xlabel="milliseconds per gradient, one thread")
-    for axis in (left, right):
-        axis.grid(axis="x", color="0.9")
-        axis.set_axisbelow(True)
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.suptitle("Every objective on one data set: what it reaches, what it costs", x=0.01, ha="left", fontsize=11)
-    figure.savefig(path, dpi=120)
+    right.set(xlabel="milliseconds per gradient, one thread", title="What it costs")
+    right.set_xscale("log", subs=[2, 5])
+    right.xaxis.set_major_formatter("{x:g}")
+    right.xaxis.set_minor_formatter("{x:g}")
+    figure.savefig(path)
     print(f"picture: {Path(path).resolve()}")
 
 

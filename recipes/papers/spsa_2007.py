@@ -11,7 +11,8 @@ mean of all training queries; lp.SPSA perturbs scores, each query's own, which a
 difference for each weight, and yet stays behind LambdaRank and RankNet, as NDCG still jumps in small steps over 10,000 queries.
 **We found** fewer evaluations where features depend on each other (with independent ones differences are as good), NDCG smoother with
 every tenfold of queries and jumping all the same, and LambdaRank's weights at its optimum. With 50 features and a search for a0 and c0,
-SPSA:4 is level with LambdaRank and RankNet; the paper had 367. **Use** `lp.SPSA` or `lp.FDSA` for a measure that is known by its
+SPSA:4 is level with LambdaRank and RankNet; the paper had 367. (In Figure 1 a0 is the best of three by where the first run ends; SPSA:4 has
+the largest and starts late.) **Use** `lp.SPSA` or `lp.FDSA` for a measure that is known by its
 value alone, and `lp.custom` or `lp.LambdaRank` for all others: a step of SPSA needs every query evaluated four times.
 """
 
