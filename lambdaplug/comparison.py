@@ -246,7 +246,11 @@ def compare(
     queries = Queries(labels, group, qid=qid, query_weight=weight, columns=columns)
     single = not isinstance(scores_b, Mapping)
     first, *second = names or (("a", "b") if single else ("baseline",))
-    several: Systems = dict(zip(second, [scores_b], strict=True)) if single else scores_b
+    if len(second) != single:
+        raise LambdaplugError(
+            f"compare: names: expected {'two, of a and b' if single else 'one, of the baseline'}; got {names!r}."
+        )
+    several: Systems = {second[0]: scores_b} if single else scores_b
     if not several:
         raise LambdaplugError("compare: expected at least one system to compare with the baseline, got none.")
     a = _values(parts, scores_a, queries, X)[0]

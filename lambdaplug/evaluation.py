@@ -175,7 +175,7 @@ def asked(
     one_of(ties, "ties", get_args(Ties))
     one_of(convention, "convention", (None, *get_args(Convention)))
     empty = 0 if convention == "letor" else empty
-    kinds = as_measures(measures)
+    kinds = as_measures(measures if isinstance(measures, Iterable) else [measures])
     if not kinds:
         raise LambdaplugError("name at least one measure, such as 'ndcg@10'.")
     return tuple(Part(kind, empty, ties=ties, convention=convention, **options) for kind in kinds)

@@ -10,8 +10,8 @@ import numpy as np
 
 from .callers import callers
 from .errors import LambdaplugError, LambdaplugWarning
-from .evaluation import Convention, Empty, Ties, asked, means
-from .measures import Measure, as_measure
+from .evaluation import Convention, Empty, Part, Ties, asked, means
+from .measures import Measure
 from .queries import Queries
 from .values import Value, keep
 
@@ -52,7 +52,7 @@ class scorer(Value):
 
     def __post_init__(self) -> None:
         named = self.qid is None or isinstance(self.qid, str)
-        keep(self, measure=as_measure(self.measure), qid=self.qid if named else tuple(np.asarray(self.qid).tolist()))
+        keep(self, measure=self.part().kind, qid=self.qid if named else tuple(np.asarray(self.qid).tolist()))
 
     def __call__(self, estimator: Any, X: Any, y: Any, qid: Any = None) -> float:
         """The mean over the queries of X, as scikit-learn asks for it."""
@@ -72,8 +72,11 @@ class scorer(Value):
         seen = getattr(last, "query_column_", None), *getattr(estimator, "feature_names_in_", ())
         frame = X.drop(columns=told) if named and told not in seen else X
         columns = {name: X[name] for name in getattr(last, "columns_", ())} or None
-        parts = asked(self.measure, empty=self.empty, ties=self.ties, convention=self.convention)
-        return means(parts, Queries(y, None, qid=ids, columns=columns), estimator.predict(frame))[0]
+        return means([self.part()], Queries(y, None, qid=ids, columns=columns), estimator.predict(frame))[0]
+
+    def part(self) -> Part:
+        """The measure, and how it is taken."""
+        return asked([self.measure], empty=self.empty, ties=self.ties, convention=self.convention)[0]
 
     def get_metadata_routing(self) -> Any:
         """Scikit-learn asks what is to be passed on to it: the query ids."""

@@ -164,5 +164,10 @@ def test_what_was_typed_in_another_order_is_told_the_right_one():
             call()
     with pytest.raises(lp.LambdaplugError, match=r"expected scores or models by name first.*lp\.leaderboard\(\{"):
         lp.leaderboard(["map"], labels, {"a": scores}, group)
+    for measure in (lp.metric("map"), lp.objective("map"), lp.MAP):
+        with pytest.raises(lp.LambdaplugError, match="expected a measure or its name"):
+            lp.evaluate(measure, labels, scores, group)
+    with pytest.raises(lp.LambdaplugError, match="names: expected two, of a and b"):
+        lp.compare("map", labels, scores, scores, group, names=["a"])
     with pytest.raises(lp.LambdaplugError, match=r"expected one measure, got 2.*lp\.leaderboard"):
         lp.compare(["map", "mrr"], labels, scores, scores, group)

@@ -55,6 +55,8 @@ def test_what_a_scorer_must_be_told():
         lp.scorer("map")(model, X, Y)
     with pytest.raises(lp.LambdaplugError, match="X has no column 'id'"):
         lp.scorer("map", qid="id")(model, FRAME, Y)
+    with pytest.raises(lp.LambdaplugError, match="ties: expected 'stable', 'worst', 'best' or 'expected', got 'wurst'"):
+        lp.scorer("map", ties="wurst")
     with pytest.raises(TypeError, match="tie"):
         lp.scorer("map", tie="worst")
     assert lp.scorer("map", qid="query")(model, FRAME, Y) == model.score(X, Y, qid=QID)
