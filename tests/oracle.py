@@ -5,7 +5,7 @@ Nothing here comes from the package. A swap's delta is found by swapping; a labe
 
 import math
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -300,8 +300,7 @@ def reading(construction, name, scores, labels, cost=ranknet, sigma=1.0, **optio
     raise ValueError(construction)
 
 
-@dataclass
-class Sums:
+class Sums(NamedTuple):
     """One query's gradients and hessians, and what rounding may be compared with: the largest terms of their sums."""
 
     gradient: np.ndarray
@@ -310,33 +309,25 @@ class Sums:
     hessian_terms: float
 
     def scaled(self, factor):
-        return Sums(
-            factor * self.gradient, factor * self.hessian, factor * self.gradient_terms, factor * self.hessian_terms
-        )
+        return Sums(*(factor * part for part in self))
 
     def __add__(self, other):
-        return Sums(
-            self.gradient + other.gradient,
-            self.hessian + other.hessian,
-            self.gradient_terms + other.gradient_terms,
-            self.hessian_terms + other.hessian_terms,
-        )
+        return Sums(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
     def shaped(self, normalize, step):
         """Divided by the standard deviation of the gradients, and with hessians of 1, where these say so."""
-        found = self
-        deviation = found.gradient.std() if normalize == "std" and len(found.gradient) else 0.0
+        gradient, hessian, terms, bends = self
+        deviation = gradient.std() if normalize == "std" and len(gradient) else 0.0
         if deviation > 0:
-            found = found.scaled(1 / deviation)
-            # Whatever is lost in the gradients is lost in the deviation, too.
-            lost = self.gradient_terms / deviation
-            found.gradient_terms *= 1 + np.abs(found.gradient).max()
-            found.hessian_terms += found.hessian.max() * lost
+            lost = terms / deviation  # whatever is lost in the gradients is lost in the deviation, too
+            gradient, hessian, terms, bends = self.scaled(1 / deviation)
+            terms *= 1 + np.abs(gradient).max()
+            bends += hessian.max() * lost
             if not lost < 1e5:  # they cancel to nothing but their rounding: any direction at all
-                found.gradient_terms = found.hessian_terms = math.inf
+                terms = bends = math.inf
         if step == "gradient":
-            found = Sums(found.gradient, np.ones(len(found.gradient)), found.gradient_terms, 1.0)
-        return found
+            hessian, bends = np.ones(len(gradient)), 1.0
+        return Sums(gradient, hessian, terms, bends)
 
 
 def revenue(labels):

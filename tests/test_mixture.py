@@ -67,9 +67,7 @@ def test_three_tiers_are_the_loop_over_pairs(queries, weights):
         )
     for k in (0, 1):
         want = np.concatenate([query[k] for query in expected])
-        np.testing.assert_allclose(found[k], np.maximum(want, 1e-16), atol=1e-12) if k else np.testing.assert_allclose(
-            found[k], want, atol=1e-12
-        )
+        np.testing.assert_allclose(found[k], np.maximum(want, 1e-16) if k else want, atol=1e-12)
     fast = objective.gradients(judged, scores, group, columns=columns)
     for found32, found64 in zip(fast, found, strict=True):
         np.testing.assert_allclose(found32, found64, atol=2e-6 * max(np.abs(found64).max(initial=0), 1e-9))

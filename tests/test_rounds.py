@@ -330,31 +330,6 @@ def test_a_loop_of_ones_own_is_followed(data):
     np.testing.assert_allclose([row["ndcg@3"] for row in followers[0].trace], seen)
 
 
-@pytest.mark.parametrize("host", TRAIN)
-def test_a_guard_keeps_the_first_tier_above_its_floor(host, data):
-    train, valid = data.split(0.7, 0.3)
-    against = lp.LambdaRank("ndcg(gain='linear')", labels="against")  # which wants the opposite
-    rounds = 40
-
-    second = lp.metric("dcg@3(gain='linear')", labels="against")
-
-    def run(guard):
-        objective = lp.Mixture([(0.1, lp.LambdaRank("ndcg")), (0.9, against)], guard=guard)
-        ticking = lp.callback(objective, metric=second)
-        evaluated = checks(host, valid)
-        if host == "xgboost":
-            evaluated["custom_metric"] += second
-        model = TRAIN[host](objective, train, rounds, callbacks=[ticking], **evaluated)
-        scores = model.predict(valid.X if host == "lightgbm" else xgb_data(valid))
-        return lp.evaluate("ndcg@3", valid.labels, scores, valid.group)["ndcg@3"], ticking.trace
-
-    free, _ = run(None)
-    guarded, trace = run(lp.guard("ndcg@3", floor=0.45))
-    assert guarded > free + 0.1
-    assert min(row["weight"] for row in trace) < 0.3
-    assert all(set(row) == {"iteration", "weight", "ndcg@3", "dcg@3(gain='linear')"} for row in trace)
-
-
 def test_a_watched_metric_that_is_not_evaluated_is_an_error(data):
     objective = plateau()
     with pytest.raises(lp.LambdaplugError, match=r"watches 'ndcg@3'.*valid_sets"):
