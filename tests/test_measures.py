@@ -116,7 +116,7 @@ def test_spearman_is_the_rank_correlation():
         ("mrr(gains_only='no')", "gains_only must be True or False; got 'no'"),
         ("ndcg(gain={0:1})", "gain must be 'exp2', 'linear', a sequence"),
         ("bpref@5", "bpref has no parameter 'k'.* It takes: relevant"),
-        ("rbp(p=2)", "between 0 and 1"),
+        ("rbp(p=2)", "p must be a number >= 0 and < 1"),
         ("p", "missing 1 required positional argument: 'k'.* such as 'ndcg@10'"),
         ("", "no measure ''"),
         ("xyzzy", r"no measure 'xyzzy'\. There are"),

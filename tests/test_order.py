@@ -33,9 +33,6 @@ def in_xgboost(objective, labels=DATA.labels, data=None):
     return xgb.train(quiet, data, 2, obj=objective, callbacks=[lp.callback(objective)])
 
 
-HOSTS = pytest.mark.parametrize("train", [in_lightgbm, in_xgboost])
-
-
 # --- measures that can learn nothing -------------------------------------------------------------------------------
 
 
@@ -99,16 +96,15 @@ def test_what_can_learn_nothing_is_refused(case):
     assert np.isfinite(gradient).all()
 
 
-@HOSTS
-def test_the_error_says_which_labels_occur(train):
+def test_the_error_says_which_labels_occur():
     with pytest.raises(lp.LambdaplugError, match=r"The labels that occur are 0, 1, 2, 3, 4\. The longest query has 6"):
-        train(NEVER)
+        in_lightgbm(NEVER)
     with pytest.raises(lp.LambdaplugError, match="No row has a label"):
-        train(lp.LambdaRank("map", labels="none"))
+        in_lightgbm(lp.LambdaRank("map", labels="none"))
     with pytest.raises(lp.LambdaplugError, match=r"210 different ones from 0\.3 to 2\.39; 30 rows have none"):
-        train(lp.LambdaRank("map(relevant=3)", labels="some"))
+        in_lightgbm(lp.LambdaRank("map(relevant=3)", labels="some"))
     with pytest.raises(lp.LambdaplugError, match="documents that are equal in the tiers above"):
-        train(lp.Graded([NDCG, lp.LambdaRank("map")]))
+        in_lightgbm(lp.Graded([NDCG, lp.LambdaRank("map")]))
 
 
 LEARN_SOMETHING = {
@@ -128,21 +124,19 @@ def test_what_can_learn_something_is_not(case):
         train(LEARN_SOMETHING[case])
 
 
-@HOSTS
-def test_few_queries_that_teach_are_warned_of_once_a_data_set(train):
+def test_few_queries_that_teach_are_warned_of_once_a_data_set():
     labels = ZEROS.copy()
     labels[3] = 1.0
-    kind = lgb.Dataset if train is in_lightgbm else xgb.DMatrix
-    data = kind(DATA.X, labels, group=DATA.group)
+    data = lgb.Dataset(DATA.X, labels, group=DATA.group)
     with pytest.warns(
         lp.LambdaplugWarning, match=r"learns from 1 of 40 queries \(2\.5 %\).*labels that occur are 0, 1"
     ):
-        train(NDCG, data=data)
+        in_lightgbm(NDCG, data=data)
+    labels[10] = labels[16] = 1.0  # 3 of 40 are more than 5 %
     with warnings.catch_warnings():
         warnings.simplefilter("error", lp.LambdaplugWarning)
-        train(NDCG, data=data)
-        labels[10] = labels[16] = 1.0  # 3 of 40 are more than 5 %
-        train(NDCG, data=kind(DATA.X, labels, group=DATA.group))
+        in_lightgbm(NDCG, data=data)
+        in_lightgbm(NDCG, labels)
 
 
 def test_a_fold_without_anything_to_learn_is_refused():

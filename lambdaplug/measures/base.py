@@ -46,7 +46,6 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..checking import refuse_data
 from ..columns import column_name
 from ..errors import LambdaplugError
 from ..kernels import Leaf, PairDelta, Prepared, change, inlinable, leaves, value_kernel
@@ -57,7 +56,6 @@ from .gains import Array, checked, discounts_by
 
 __all__ = ["REGISTRY", "Measure", "Prepared", "Seen"]
 
-M = TypeVar("M", bound="Measure")
 T = TypeVar("T")
 
 REGISTRY: dict[str, type["Measure"]] = {}
@@ -91,10 +89,6 @@ class Measure(Value):
     tables: ClassVar[bool] = False  # which may be tables
     by_rows: ClassVar[bool] = True  # the swap delta has the form above; if not, pair_delta alone knows it
     reach: ClassVar[int | None] = None  # the delta is the full swap's of documents at most so many ranks apart
-
-    def __new__(cls: type[M], *args: Any, **_: Any) -> M:
-        refuse_data(args, f"{cls.__name__} is a class of measures", cls.name)
-        return object.__new__(cls)
 
     def __init_subclass__(cls, **flags: Any) -> None:
         super().__init_subclass__()

@@ -9,8 +9,8 @@ import numpy as np
 from ..kernels import inlinable
 from .base import Measure
 from .discounted import Discounted
-from .gains import Array, Chance, Cutoff, Gain, gains_by, max_label_of, stop_chances, summed
-from .relevance import CutRelevance
+from .gains import Array, Cutoff, Gain, Share, gains_by, max_label_of, stop_chances, summed
+from .relevance import Relevance
 from .smooth import smooth_reciprocal_rank
 
 __all__ = ["ERR", "MRR", "RBP"]
@@ -23,7 +23,7 @@ class RBP(Discounted, name="rbp"):
     Parameters
     ----------
     p : float
-        How likely the user reads the next document, between 0 and 1.
+        How likely the user reads the next document, from 0 to less than 1.
     k : int or None
         The last rank that counts; None: all ranks.
     gain : 'exp2', 'linear', sequence or callable
@@ -43,7 +43,7 @@ class RBP(Discounted, name="rbp"):
     {'rbp(p=0.5)': 0.625}
     """
 
-    p: Chance = 0.8
+    p: Share = 0.8
     k: Cutoff | None = None
     gain: Gain = "exp2"
     max_label: float | None = None
@@ -163,7 +163,7 @@ def _reciprocal_rank_rows(gain: Any, discount: Any, k: int, upper: Any, lower: A
 
 
 @dataclass(frozen=True, repr=False)
-class MRR(CutRelevance, name="mrr", coarse=np.inf, undefined="nothing relevant"):
+class MRR(Relevance, name="mrr", coarse=np.inf, undefined="nothing relevant"):
     """RR@k = 1/rank of the first relevant document, 0 if that rank is beyond k; its mean over queries is MRR@k.
 
     Parameters
@@ -187,6 +187,7 @@ class MRR(CutRelevance, name="mrr", coarse=np.inf, undefined="nothing relevant")
     {'mrr': 0.5}
     """
 
+    k: Cutoff | None = None
     gains_only: bool = False
 
     discount = "reciprocal"

@@ -14,7 +14,6 @@ from ..values import literal
 
 __all__ = [
     "Array",
-    "Chance",
     "Cutoff",
     "Discount",
     "Gain",
@@ -31,7 +30,6 @@ __all__ = [
 Cutoff: TypeAlias = int | str  # for all queries, or the name of a column with one per query
 Gain: TypeAlias = str | Sequence[float] | Callable[[float], float]
 Discount: TypeAlias = str | Sequence[float] | Callable[[int], float]
-Chance: TypeAlias = Annotated[float, "0 < p < 1"]
 Share: TypeAlias = Annotated[float, "0 <= p < 1"]
 
 
@@ -58,7 +56,6 @@ _KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     Cutoff: ("an integer >= 1 (and < 2**31), or the name of a column with one per query", _is_cutoff),
     int: ("an integer >= 1 (and < 2**31)", lambda k: not isinstance(k, str) and _is_cutoff(k)),
     float: ("a finite number", _is_finite),
-    Chance: ("a number between 0 and 1", lambda p: is_number(p) and 0 < p < 1),
     Share: ("a number >= 0 and < 1", lambda p: is_number(p) and 0 <= p < 1),
     bool: ("True or False", lambda value: isinstance(value, bool)),
     Gain: (

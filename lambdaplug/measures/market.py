@@ -134,17 +134,12 @@ def _exposure_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any
 
 
 @inlinable
-def _less(over: Any, moved: Any) -> Any:
-    """(over - |over - 2 moved|) / 2, over >= 0."""
-    return moved if moved < over - moved else over - moved
-
-
-@inlinable
 def _exposure_change(rank: Any, other: Any) -> Any:
+    """Of both groups (over - |over - 2 moved|) / 2, over >= 0."""
     half_i, group_i, over_i, sign_i = rank
     half, group, over, sign = other
     moved = half_i - half if group_i != group else 0.0  # from i's group to the other's
-    return _less(over_i, sign_i * moved) + _less(over, -sign * moved)
+    return min(sign_i * moved, over_i - sign_i * moved) + min(-sign * moved, over + sign * moved)
 
 
 @inlinable

@@ -107,8 +107,6 @@ class BPref(Relevance, name="bpref", coarse=np.inf, undefined="nothing relevant"
     {'bpref': 0.5}
     """
 
-    relevant: float = 1
-
     @staticmethod
     def value(gain: Any, discount: Any, k: int) -> float:
         relevant, others = _judged(gain)

@@ -1,7 +1,7 @@
 """Measures that tell only relevant documents from the others."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,10 @@ __all__ = ["MAP", "WTA", "Hit", "Precision", "Recall"]
 class Relevance(Measure):
     """Measures that tell only relevant documents, label >= ``relevant``, from the others."""
 
+    relevant: float = field(default=1, kw_only=True)
+
     def gains(self, labels: Array) -> Array:
-        return (labels >= getattr(self, "relevant", 1)).astype(np.float64)
-
-
-@dataclass(frozen=True, repr=False)
-class CutRelevance(Relevance):
-    """Those with a cut-off."""
-
-    k: Cutoff | None = None
-    relevant: float = 1
+        return (labels >= self.relevant).astype(np.float64)
 
 
 def relevant_documents(gain: Any, discount: Any, k: int) -> float:
@@ -43,7 +37,6 @@ class _TopK(Relevance, Discounted, falling=False):
     """What counts is how many of the top k are relevant."""
 
     k: Cutoff
-    relevant: float = 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,7 +113,6 @@ class Hit(Relevance, name="hit", coarse=np.inf):
     """
 
     k: Cutoff
-    relevant: float = 1
 
     shortest = Discounted.shortest
 
@@ -180,13 +172,11 @@ class WTA(Relevance, Discounted, name="wta", falling=False):
     {'wta': 0.0}
     """
 
-    relevant: float = 1
-
     cutoff = 1
 
 
 @dataclass(frozen=True, repr=False)
-class MAP(CutRelevance, name="map", greater=True, coarse=2000, undefined="nothing relevant"):
+class MAP(Relevance, name="map", greater=True, coarse=2000, undefined="nothing relevant"):
     """AP@k = (1/R) sum_{r<=k} rel(r) * precision(r), R = all relevant documents; its mean over queries is MAP@k.
 
     Parameters
@@ -206,6 +196,8 @@ class MAP(CutRelevance, name="map", greater=True, coarse=2000, undefined="nothin
     >>> lp.evaluate("map", labels=[1, 0, 1], scores=[3, 2, 1], group=[3])
     {'map': 0.8333333333333333}
     """
+
+    k: Cutoff | None = None
 
     # b(r) = n(r)/r - H(r): a relevant document at rank p above another at q changes b(p) - b(q), and below it
     # (b(q) + 1/q) - (b(p) + 1/p) >= 1/q - 1/p. So where one of the two is the change, the other is not positive.
