@@ -13,23 +13,7 @@ from .errors import LambdaplugError
 from .measures import Measure, as_measure
 from .values import Value, keep
 
-__all__ = [
-    "Guard",
-    "Learned",
-    "Moment",
-    "Number",
-    "OnPlateau",
-    "Watcher",
-    "at",
-    "cosine",
-    "exponential",
-    "guard",
-    "is_constant",
-    "join",
-    "linear",
-    "on_plateau",
-    "step",
-]
+__all__ = ["cosine", "exponential", "guard", "join", "linear", "on_plateau", "step"]
 
 Number: TypeAlias = float | Callable[[int], float]
 Memory: TypeAlias = dict[Hashable, Any]

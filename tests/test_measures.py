@@ -13,7 +13,6 @@ from oracle import VALUES, scaled, swap_delta
 
 import lambdaplug as lp
 from lambdaplug.measures import as_measure, registered, swap_deltas
-from lambdaplug.queries import Queries
 
 ranked_labels = st.lists(st.integers(0, 4), min_size=1, max_size=14)
 
@@ -80,15 +79,6 @@ def test_parameters_are_kept_in_one_form():
 def test_the_hint_goes_by_meaning(text, name):
     with pytest.raises(lp.LambdaplugError, match=f"The nearest is '{name}'. There are: alphandcg, bpref, "):
         as_measure(text)
-
-
-def test_hit_is_what_it_is_at_the_edges():
-    assert value("hit@2", [0, 0, 1]) == 0.0
-    assert value("hit@9", [0, 0, 1]) == 1.0
-    assert value("hit@2", [0, 0]) == 0.0
-    assert all(lp.verify(text) for text in ("hit@3", "hit@1", "hit@30(relevant=3)"))
-    with pytest.raises(lp.LambdaplugError, match="nothing to learn from"):
-        lp.LambdaRank("hit@3").check_order(Queries([0, 1, 1], [3]))
 
 
 def test_spearman_is_the_rank_correlation():

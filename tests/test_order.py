@@ -7,7 +7,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
-from oracle import VALUES, moving, rank, swap_delta
+from oracle import VALUES, generated, moving, rank, swap_delta
 
 import lambdaplug as lp
 from lambdaplug.evaluation import asked, per_query_values
@@ -183,12 +183,6 @@ def test_differing_is_its_definition():
 # --- gains that do not rise with the label -------------------------------------------------------------------------
 
 SPAM = (0.0, 1.0, 3.0, 0.0, 2.0)  # a label of 3 is worth nothing
-
-
-def generated(seed=0, queries=40, longest=12):
-    rng = np.random.default_rng(seed)
-    group = rng.integers(0, longest, queries)
-    return rng.normal(size=group.sum()).round(1), rng.integers(0, 5, group.sum()).astype(float), group
 
 
 @pytest.mark.parametrize("k", [None, 3])

@@ -102,8 +102,8 @@ class Lexicographic(Measure):
         if any(math.isnan(mean) for mean in means):
             return math.nan
         number = 0.0
-        for place, (mean, step) in enumerate(zip(means[:-1], self.tolerance, strict=True)):  # type: ignore[arg-type]
-            number = math.floor(mean / step) + (number * (math.floor(1.0 / step) + 1) if place else 0.0)
+        for mean, step in zip(means[:-1], self.tolerance, strict=True):  # type: ignore[arg-type]
+            number = math.floor(mean / step) + number * (math.floor(1.0 / step) + 1)
         return number + min(means[-1], LAST)
 
     def prepare(self, *_: Any) -> NoReturn:
