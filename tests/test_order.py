@@ -97,11 +97,13 @@ def test_what_can_learn_nothing_is_refused(case):
 
 
 def test_the_error_says_which_labels_occur():
-    with pytest.raises(lp.LambdaplugError, match=r"The labels that occur are 0, 1, 2, 3, 4\. The longest query has 6"):
+    with pytest.raises(
+        lp.LambdaplugError, match=r"The labels that occur are 0, 1, 2, 3, 4; 0 rows have none\. The longest query has 6"
+    ):
         in_lightgbm(NEVER)
-    with pytest.raises(lp.LambdaplugError, match="No row has a label"):
+    with pytest.raises(lp.LambdaplugError, match="labels that occur are none at all; 240 rows"):
         in_lightgbm(lp.LambdaRank("map", labels="none"))
-    with pytest.raises(lp.LambdaplugError, match=r"210 different ones from 0\.3 to 2\.39; 30 rows have none"):
+    with pytest.raises(lp.LambdaplugError, match=r"occur are 0\.3, 0\.31, .*, \.\.\.; 30 rows have none"):
         in_lightgbm(lp.LambdaRank("map(relevant=3)", labels="some"))
     with pytest.raises(lp.LambdaplugError, match="documents that are equal in the tiers above"):
         in_lightgbm(lp.Graded([NDCG, lp.LambdaRank("map")]))
@@ -144,7 +146,7 @@ def test_a_fold_without_anything_to_learn_is_refused():
     parameters = {"objective": NDCG, "metric": "None", "verbosity": -1, "num_threads": 1}
     data = lgb.Dataset(DATA.X, labels, group=DATA.group)
     folds = [(np.flatnonzero(DATA.qid >= 20), np.flatnonzero(DATA.qid < 20))]
-    with pytest.raises(lp.LambdaplugError, match=r"no query, of 20, in which.*labels that occur are 0\."):
+    with pytest.raises(lp.LambdaplugError, match=r"no query, of 20, in which.*labels that occur are 0;"):
         lgb.cv(parameters, data, folds=folds, num_boost_round=1, feval=lp.metric("ndcg"))
 
 

@@ -2,6 +2,7 @@
 
 ``gains(labels)`` says what labels are worth, if not themselves: of two documents, the one with the higher gain belongs
 above, whatever the labels, and documents of equal gain are in no pair.
+``discount``, a parameter or one word for the whole class, says what ranks count; without it all count alike.
 
 Three functions say the rest. All take the gains of one query's documents in rank order, a table of discounts by rank
 (entry 0 is rank 1; zero beyond the cut-off) and the cut-off k; they are plain Python that Numba can compile.
