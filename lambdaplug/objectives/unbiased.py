@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NoReturn, TypeAlias
@@ -18,6 +17,7 @@ from ..columns import column_name
 from ..costs import RankNet
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import PairBias
+from ..known import forget, known_of
 from ..queries import Array, Queries, vector
 from ..rows import row_order
 from ..schedules import Moment
@@ -204,18 +204,15 @@ def _sums(positions: Integers, values: Sequence[Any], count: int, total: Total |
     return sums if total is None else total(sums)
 
 
-_last: weakref.WeakKeyDictionary[Objective, State] = weakref.WeakKeyDictionary()
-
-
 def keep_state(objective: Objective, state: State) -> None:
     """As that of the training that began last."""
-    _last.pop(objective, None)  # an equal objective that may end sooner must not be the key
-    _last[objective] = state
+    forget(objective)  # an equal objective that may end sooner must not be the key
+    known_of(objective)["state"] = state
 
 
 def last_state(objective: Objective) -> State | None:
     """Of the training that began last with this objective, or one equal to it."""
-    return _last.get(objective)
+    return known_of(objective).get("state")
 
 
 def begun(objective: Objective, moment: Moment, method: str, start: PositionBias | None = None) -> State:
