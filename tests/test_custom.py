@@ -357,7 +357,7 @@ with open(sys.argv[1], "rb") as file:
     objective, metric, by_rows = pickle.load(file)
 print(objective.gradients([0, 1, 2], [0.0, 0.0, 0.0], [3])[0].tolist())
 print(by_rows.gradients([0, 1, 2], [0.0, 0.0, 0.0], [3])[0].tolist())
-print(metric, metric.parts[0][0][0] == objective.measure)
+print(metric, metric.parts[0][0] == objective.measure)
 """
 
 

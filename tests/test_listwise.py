@@ -163,7 +163,7 @@ def test_the_weight_of_calibrated_may_follow_a_schedule():
     [
         (lambda: lp.ListMLE(k=0), "k: expected an integer from 1 to 2147483647, or None for the whole list, got 0"),
         (lambda: lp.QuerySoftmax("labels"), "target: expected 'softmax' or 'share', got 'labels'"),
-        (lambda: lp.Calibrated(1.5), "weight: expected a number from 0 to 1 or a schedule, got 1.5"),
+        (lambda: lp.Calibrated(1.5).gradients([0, 1], [0.0, 1.0], [2]), "weight is 1.5 at iteration 0; it must lie"),
         (lambda: lp.Calibrated(-1), "weight: expected a finite number >= 0"),
         (lambda: lp.Calibrated(lp.on_plateau("ndcg")), "weight: lp.on_plateau moves a mixture's weights"),
         (lambda: lp.Calibrated(max_label=0), "max_label: expected a positive number, got 0"),

@@ -254,9 +254,9 @@ def test_normalisations_mix_and_are_refused_where_they_mean_nothing():
         np.testing.assert_array_equal(sum_of_one.gradients(Y, scores, GROUP), one)
     steps = lp.LambdaRank("map", cost=lp.RankNet(distance=0.01), step="gradient", normalize="log")
     np.testing.assert_array_equal(steps.gradients(Y, scores, GROUP), (one[0], np.ones(len(Y))))
-    with pytest.raises(lp.LambdaplugError, match="give it to the parts"):
+    with pytest.raises(lp.LambdaplugError, match="in a sum of objectives, for its parts"):
         lp.Mixture([(1.0, objective)], normalize="log")
-    with pytest.raises(lp.LambdaplugError, match="'std', 'log', 'none' or None"):
+    with pytest.raises(lp.LambdaplugError, match="normalize: expected 'std', 'none' or None"):
         lp.LambdaRank("map", normalize="sum")
 
 

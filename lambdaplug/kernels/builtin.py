@@ -13,6 +13,7 @@ import numpy as np
 
 from .jit import inlinable, line, located
 from .layout import *
+from .pairs import log_scale
 from .round import leaf, level_of
 
 TABLE_SIZE = 1 << 20
@@ -77,12 +78,6 @@ def push(sums: Any, forces: Any, high: int, low: int, force: float, curve: float
         forces[low, high] -= force
 
 
-@inlinable
-def scale_of(total: float) -> float:
-    """log2(1 + S) / S: both hosts' normalisation of a query whose forces add up to S."""
-    return float(np.log2(1.0 + total)) / total if total > 0.0 else 1.0  # math.log2 came with Numba 0.59
-
-
 @built_in(
     lookup=group(GIVEN, FLOAT, FLOAT),
     norm=FLAG,
@@ -109,7 +104,7 @@ def lambdarank(leaf: Any, query: int, start: int, scores: Any, order: Any, sums:
             force = rho * (-sigmoid * delta)
             push(sums, forces, high, low, force, rho * (1.0 - rho) * (sigmoid * sigmoid * delta))
             total -= 2 * force
-    return scale_of(total) if leaf.norm else 1.0
+    return log_scale(total) if leaf.norm else 1.0
 
 
 @inlinable
@@ -277,7 +272,7 @@ def rank_pairs(leaf: Any, query: int, start: int, scores: Any, order: Any, sums:
             total -= 2.0 * np.float64(np.float32(force))
     if not scaled:
         return np.float32(1.0)
-    return np.float32(1.0 / leaf.pairs) if sampled else np.float32(scale_of(total))
+    return np.float32(1.0 / leaf.pairs) if sampled else np.float32(log_scale(total))
 
 
 @leaf({}, weight=GIVEN, norm=FLOAT)

@@ -72,19 +72,11 @@ def query_rmse(own: Any, _number: float, unit: float, slope: Any, bend: Any) -> 
         slope[r] = bend[r] * (score[r] - target[r] - mean)
 
 
-@inlinable
-def highest(scores: Any) -> float:
-    top = -np.inf
-    for score in scores:
-        top = max(top, score)
-    return top
-
-
 @of_lists
 def softmax(own: Any, _number: float, unit: float, slope: Any, bend: Any) -> None:
     """The cross entropy of the targets and softmax(scores)."""
     score, target, weight, power = own
-    top, total, targets = highest(score), 0.0, 0.0
+    top, total, targets = np.max(score), 0.0, 0.0
     for r in range(len(score)):
         power[r] = np.exp(score[r] - top)
         total += power[r]
@@ -153,7 +145,7 @@ def calibrated(own: Any, share: float, unit: float, slope: Any, bend: Any) -> No
     q/sum of q. Sums of q are kept over exp(least), which is as small as the largest q: all may underflow.
     """
     score, target, weight, part = own
-    least, total, targets = min(highest(score), 0.0), 0.0, 0.0
+    least, total, targets = min(np.max(score), 0.0), 0.0, 0.0
     for r in range(len(score)):
         small = np.exp(-abs(score[r]))
         part[r] = weight[r] * relative(score[r], small, least)

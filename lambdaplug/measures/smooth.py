@@ -31,8 +31,7 @@ def _between(table: Any, position: float) -> tuple[float, float]:
     r = min(max(int(position) - 1, 0), len(table) - 2)
     x = position - 1.0 - r
     rise = table[r + 1] - table[r]
-    left = _tangent(table, r)
-    right = _tangent(table, r + 1)
+    left, right = _tangent(table, r), _tangent(table, r + 1)
     square = 3.0 * rise - 2.0 * left - right
     cube = left + right - 2.0 * rise
     return table[r] + x * (left + x * (square + x * cube)), left + x * (2.0 * square + 3.0 * x * cube)
@@ -66,9 +65,8 @@ def smooth_table(gain: Any, position: Any, discount: Any, cut: float, beta: floa
 
 def smooth_average_precision(gain: Any, position: Any, discount: Any, cut: float, beta: float, slope: Any) -> float:
     """sum over relevant y of [p_y <= k]/p_y * (1 + sum over other relevant x of 1/(1 + exp(-beta (p_y - p_x))))."""
-    n = len(gain)
-    share = np.zeros(n)  # [p <= k]/p
-    above = np.ones(n)  # relevant documents down to this one
+    n, total = len(gain), 0.0
+    share, above = np.zeros(n), np.ones(n)  # [p <= k]/p, and the relevant documents down to this one
     for r in range(n):
         slope[r] = 0.0
         if gain[r] > 0.0:
@@ -82,7 +80,6 @@ def smooth_average_precision(gain: Any, position: Any, discount: Any, cut: float
                     above[y] += 1.0 - ahead
                     slope[y] -= rate * (share[y] - share[x])
                     slope[x] += rate * (share[y] - share[x])
-    total = 0.0
     for r in range(n):
         if gain[r] > 0.0:
             inside, fall = _inside(position[r], cut, beta)
@@ -97,8 +94,7 @@ def smooth_reciprocal_rank(gain: Any, position: Any, discount: Any, cut: float, 
     for r in range(len(gain)):
         if gain[r] > 0.0:
             first = min(first, position[r])
-    weights = 0.0
-    total = 0.0
+    weights = total = 0.0
     for r in range(len(gain)):
         if gain[r] > 0.0:
             weight = np.exp(-beta * (position[r] - first))

@@ -47,8 +47,6 @@ class Climbing(ValueObjective):
             number = getattr(self, name)
             if number is not None:
                 keep(self, **{name: check_of_iteration(number, name, "lp.cosine(1, 50, 200)")})
-            if name in self.positive and number == 0.0:
-                raise LambdaplugError(f"{name}: expected a positive number or a schedule, got {number!r}.")
 
     @property
     def unit(self) -> bool:

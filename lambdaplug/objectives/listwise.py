@@ -14,7 +14,7 @@ from ..kernels import Leaf
 from ..kernels import listwise as kernels
 from ..queries import Array, Queries
 from ..rows import differing, ideal_order
-from ..schedules import Moment, Number, check_of_iteration, constant, is_constant
+from ..schedules import Moment, Number, check_of_iteration, constant
 from ..values import keep
 from .base import Objective, Round, label_column, planned, require_order
 
@@ -251,8 +251,6 @@ class Calibrated(ListObjective):
     def __post_init__(self) -> None:
         super().__post_init__()
         weight = check_of_iteration(self.weight, "weight", "lp.linear(0.1, 0.01)")
-        if is_constant(weight) and not constant(weight) <= 1.0:
-            raise LambdaplugError(f"weight: expected a number from 0 to 1 or a schedule, got {weight!r}.")
         keep(self, weight=weight, max_label=positive(self.max_label, "max_label"))
 
     def resolved(self, moment: Moment) -> Calibrated:
