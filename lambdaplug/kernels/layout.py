@@ -164,7 +164,6 @@ DOCUMENTS = group(*[GIVEN] * 6)
 TABLES = group(TABLE, TABLE32, PLACE_TABLE, INTEGER_TABLE)
 PULL = group(FLOAT, FLOAT, FLOAT, FLOAT, FLAG, FLOAT)
 SUMS = group(NUMBERS, NUMBERS)
-INTO = group(FLOAT, NUMBERS, NUMBERS)  # a coefficient, and the gradient and hessian to add so many times to
 STILL = group(GIVEN_TABLE, GIVEN_TABLE)  # the table ``rows`` once more, not writeable, and the measure's own
 BIAS = group(GIVEN, GIVEN, NUMBERS, NUMBERS, GIVEN)
 DRAW = group(HASHES, INTEGER, INTEGER, FLOAT)  # hashes of the labels, seed, sample, noise
