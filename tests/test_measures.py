@@ -63,6 +63,8 @@ def test_a_measure_prints_as_its_text(text):
 
 
 def test_parameters_are_kept_in_one_form():
+    assert as_measure("Precision@5") == as_measure("p@5")
+    assert as_measure("mean_average_precision(relevant=2)") == lp.MAP(relevant=2)
     assert as_measure("ndcg(k=10)") == lp.NDCG(k=10)
     assert str(lp.MAP(relevant=np.int64(2))) == "map(relevant=2)"
     assert lp.NDCG(gain=[0, 1, 3]) == lp.NDCG(gain=np.array([0, 1, 3]))
@@ -73,7 +75,7 @@ def test_parameters_are_kept_in_one_form():
     [
         *(("hitrate@10", "hit"), ("hit_rate@10", "hit"), ("auc", "pairs"), ("roc_auc", "pairs"), ("prec_at_5", "p")),
         *(("recall_at_10", "recall"), ("mean reciprocal rank", "mrr"), ("rank correlation", "spearman")),
-        *(("ndcg_at_k", "ndcg"), ("averageprecison", "map"), ("precision@5", "p"), ("NDCG-10", "ndcg")),
+        *(("ndcg_at_k", "ndcg"), ("averageprecison", "map"), ("precison@5", "p"), ("NDCG-10", "ndcg")),
     ],
 )
 def test_the_hint_goes_by_meaning(text, name):

@@ -11,19 +11,32 @@ from .tables import Cutoffs
 
 __all__ = ["as_measure", "as_measures", "registered"]
 
-# What people call a measure, or something near to it, without underscores: for the hint alone.
-MEANINGS = {
+# Longer names of measures, without underscores, which are read as the short ones.
+LONGER = {
+    "averageprecision": "map",
+    "discountedcumulativegain": "dcg",
+    "expectedreciprocalrank": "err",
+    "meanaverageprecision": "map",
+    "meanreciprocalrank": "mrr",
+    "normaliseddiscountedcumulativegain": "ndcg",
+    "normalizeddiscountedcumulativegain": "ndcg",
+    "precision": "p",
+    "rankbiasedprecision": "rbp",
+    "reciprocalrank": "mrr",
+    "success": "hit",
+}
+
+# What people call something near to a measure: for the hint alone.
+MEANINGS = LONGER | {
     word: name
     for name, words in {
-        "dcg": "discountedcumulativegain",
-        "err": "expectedreciprocalrank pfound",
-        "hit": "success hitrate hitratio hits hr accuracy topkaccuracy",
-        "map": "averageprecision meanaverageprecision ap aucpr prauc",
-        "mrr": "reciprocalrank meanreciprocalrank rr",
-        "ndcg": "normalizeddiscountedcumulativegain lambdarank lambdamart xendcg",
-        "p": "precision prec",
+        "err": "pfound",
+        "hit": "hitrate hitratio hits hr accuracy topkaccuracy",
+        "map": "ap aucpr prauc",
+        "mrr": "rr",
+        "ndcg": "lambdarank lambdamart xendcg",
+        "p": "prec",
         "pairs": "auc rocauc aucroc auroc gauc pairwise ranknet kendall tau",
-        "rbp": "rankbiasedprecision",
         "recall": "rec sensitivity",
         "spearman": "correlation rho pearson",
         "wta": "winnertakesall top",
@@ -60,15 +73,16 @@ def as_measure(measure: str | Measure) -> Measure:
 
 def _read(text: str) -> Measure:
     found = _TEXT.fullmatch(text)
-    name, k, arguments = found.groups() if found else (text, None, None)
-    if name.lower() not in REGISTRY:
+    written, k, arguments = found.groups() if found else (text, None, None)
+    name = LONGER.get(written.lower().replace("_", ""), written.lower())
+    if name not in REGISTRY:
         meant = nearest(re.sub("[^a-z]", "", text.partition("(")[0].lower()), MEANINGS)
         raise LambdaplugError(
             f"no measure {shown(text)}.{meant} There are: {', '.join(sorted(REGISTRY))}; a cut-off follows as in "
             "'ndcg@10', parameters as in 'rbp(p=0.8)'."
         )
     given = ", ".join(one for one in (k and f"k={k}", arguments) if one)
-    made: Measure = made_of(f"{name.lower()}({given})", REGISTRY, "'ndcg@10' or \"ndcg@10(gain='linear')\"")
+    made: Measure = made_of(f"{name}({given})", REGISTRY, "'ndcg@10' or \"ndcg@10(gain='linear')\"")
     return made
 
 
