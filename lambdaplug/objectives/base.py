@@ -2,8 +2,7 @@
 
 import abc
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -185,8 +184,7 @@ class Objective(Value, abc.ABC):
     @property
     def inner(self) -> tuple["Objective", ...]:
         """The objectives that this one is made of."""
-        own: Any = self
-        return tuple(one for field in fields(own) for one in _objectives(getattr(self, field.name)))
+        return ()
 
     @property
     def depth(self) -> int:
@@ -328,15 +326,6 @@ class Objective(Value, abc.ABC):
                     "callbacks=[lp.callback(objective)] in lgb.train, lgb.cv, xgb.train or xgb.cv; lp.LGBMRanker and "
                     "lp.XGBRanker bring it themselves."
                 )
-
-
-def _objectives(value: object) -> Iterator[Objective]:
-    """Those in a field."""
-    if isinstance(value, Objective):
-        yield value
-    elif isinstance(value, tuple):
-        for one in value:
-            yield from _objectives(one)
 
 
 def answers(

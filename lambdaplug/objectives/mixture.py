@@ -46,6 +46,10 @@ class Sum(Objective):
         """Weight and part."""
 
     @property
+    def inner(self) -> tuple[Objective, ...]:
+        return tuple(part for _, part in self.terms)
+
+    @property
     def unit(self) -> bool:
         return self.step == "gradient"
 

@@ -200,6 +200,10 @@ class Pareto(Objective):
         return () if self.guard is None else (self.guard,)
 
     @property
+    def inner(self) -> tuple[Objective, ...]:
+        return tuple(self.parts)
+
+    @property
     def watching(self) -> Pareto:
         """The sum whose weights ``callback.trace`` shows."""
         return self

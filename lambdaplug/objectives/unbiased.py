@@ -360,6 +360,10 @@ class Unbiased(Objective):
         return self.propensities is None
 
     @property
+    def inner(self) -> tuple[Objective, ...]:
+        return (self.objective,)
+
+    @property
     def cutoff(self) -> int | None:
         return self.objective.cutoff
 
