@@ -335,7 +335,7 @@ class XGBRanker(xgb.XGBRanker, QueryColumn):  # type: ignore[misc]
     eval_metric: Any
     callbacks: Any
     usual_column = "qid"
-    score = QueryColumn.score
+    score: Callable[..., float] = QueryColumn.score  # not the parent's, which knows no group
     _sets: Sequence[RowSet] = ()  # during fit
 
     def __init__(self, *, objective: str | Measure | Objective = "rank:ndcg", **kwargs: Any) -> None:
