@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from .checking import integer
 from .columns import column_name
 from .errors import LambdaplugError
 from .kernels import PairDelta, change, compile_own, inlinable, keep, lines
@@ -24,8 +25,6 @@ __all__ = ["Custom", "custom"]
 
 Function = Callable[..., Any]
 T = TypeVar("T")
-
-TRIED = 1, 2, 3, 12  # documents of the lists on which functions are tried
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -73,14 +72,11 @@ class Custom(Measure):
     def fine(self, discount: Array) -> bool:
         return not self.symmetric  # one row is kept less its first entry, which float32 holds well enough
 
-    def gains(self, labels: Array) -> Array:
-        return labels if self.gain is None else gains_by(self.gain, labels, self.name)
-
     def gains_of(self, labels: Array, columns: Sequence[Array]) -> Array:
         gain: Any = self.gain
         wanted = _columns_of(gain, list(self.columns)) if callable(gain) else []
         if not wanted:
-            return self.gains(labels)
+            return labels if gain is None else gains_by(gain, labels, self.name)
         found = np.asarray(gain(labels, *(columns[at] for at in wanted)), dtype=np.float64)
         if found.shape != labels.shape or not np.isfinite(found).all():
             raise LambdaplugError(f"{self!r}: gain= must give one finite number per row of the arrays that it gets.")
@@ -89,26 +85,16 @@ class Custom(Measure):
     def swap_rows(self) -> Callable[..., int]:
         return self.own.swap
 
-    def pair_delta(self, checked: bool = False, prepared: Prepared | None = None) -> PairDelta:
-        if self.by_rows:
-            return super().pair_delta(checked, prepared)
-        return (self.own.checked if checked else self.own.pair)._replace(whole=self.k is None)
-
-    def raised_delta(self) -> PairDelta:
-        return super().raised_delta() if self.by_rows else self.own.raised._replace(whole=self.k is None)
+    def pair_delta(self, prepared: Prepared | None = None) -> PairDelta:
+        return super().pair_delta(prepared) if self.by_rows else self.own.pair
 
     def run(self, kernel: Callable[..., T], *arguments: Any) -> T:
         try:
             return super().run(kernel, *arguments)
         except ArithmeticError as error:
-            if not self.by_rows or type(error) is not ArithmeticError:
-                raise LambdaplugError(
-                    f"{self!r}: one of its functions fails: {type(error).__name__}: {error}. It must give a number for "
-                    "every order of the labels."
-                ) from None
             raise LambdaplugError(
-                f"{self!r}: rows= must give one finite number per document, for every order of the labels. It gave another "
-                "number of them, or one that is not finite."
+                f"{self!r}: one of its functions fails: {type(error).__name__}: {error}. It must give finite numbers for "
+                "every order of the labels."
             ) from None
 
     def prepare(self, labels: Array, offsets: npt.NDArray[np.int64], columns: Sequence[Array] = ()) -> Prepared:
@@ -202,19 +188,17 @@ def custom(
     [[0.0, 0.0, 5.0], [0.0, 0.0, 2.0], [5.0, 2.0, 0.0]]
     """
     functions = {"value": value, "prepare": prepare, "delta": delta, "rows": rows}
-    plain = {role: _plain(one, f"custom {name!r}: {role}") for role, one in functions.items() if one is not None}
-    _check(name, plain, k)
+    _check(name, functions, k)
     several = [columns] if isinstance(columns, (str, Mapping)) else columns
     own = tuple(column_name(one, f"custom {name!r}: columns", "price") for one in several)
-    made = Functions(name, plain, list(own), k)
+    given = {role: getattr(one, "py_func", one) for role, one in functions.items() if one is not None}
+    made = Functions(name, given, list(own))
+    if delta is not None:
+        _try_delta(name, given, list(own), k)
     return Custom(name=name, own=made, gain=gain, k=k, normalize=bool(normalize), given=own)
 
 
-def _check(name: str, functions: dict[str, Function], k: Any) -> None:
-    if np.ndim(k) > 0:
-        raise LambdaplugError(
-            f"custom {name!r}: k must be one integer for all queries; cut-offs per query are a column for its functions."
-        )
+def _check(name: str, functions: dict[str, Any], k: Any) -> None:
     if not isinstance(name, str) or not name or any(c.isspace() or c == ":" for c in name):
         raise LambdaplugError(f"custom: expected a name without spaces and colons, such as 'sales@5', got {name!r}.")
     try:
@@ -223,17 +207,35 @@ def _check(name: str, functions: dict[str, Function], k: Any) -> None:
         known = None
     if known is not None:
         raise LambdaplugError(f"custom: {name!r} is a measure of lambdaplug's: choose another name.")
-    if "prepare" in functions and "delta" not in functions:
+    if k is not None:
+        integer(
+            k, f"custom {name!r}: k", purpose=" for all queries (cut-offs per query are a column for its functions)"
+        )
+    if functions["prepare"] is not None and functions["delta"] is None:
         raise LambdaplugError(f"custom {name!r}: prepare= is for a delta=, and there is none.")
-    if "rows" in functions and "delta" in functions:
+    if functions["rows"] is not None and functions["delta"] is not None:
         raise LambdaplugError(f"custom {name!r}: rows= takes the place of delta=: give one of them.")
+    for role, one in functions.items():
+        if not inspect.isfunction(getattr(one, "py_func", one)) and (one is not None or role == "value"):
+            raise LambdaplugError(f"custom {name!r}: {role} must be a plain Python function, got {one!r}.")
 
 
-def _plain(function: Any, name: str) -> Function:
-    function = getattr(function, "py_func", function)  # of a compiled one, the function that was
-    if not inspect.isfunction(function):
-        raise LambdaplugError(f"{name} must be a plain Python function, got {function!r}.")
-    return function
+def _try_delta(name: str, functions: dict[str, Function], columns: list[str], k: int | None) -> None:
+    """Call it as plain Python on short lists: in training its indices are not checked."""
+    i, j, labels = 0, 1, np.zeros(0)
+    try:
+        for n in (2, 3, 12):
+            labels, ones = np.arange(n, 0.0, -1.0) % 2.0, np.ones(n)
+            own = {role: [ones] * len(_columns_of(one, columns)) for role, one in functions.items()}
+            for i, j in ((0, 1), (0, n - 1), (min(n - 2, (k or n) - 1), n - 1)):
+                with np.errstate(all="ignore"):  # these labels are none of the user's
+                    prepared = [functions["prepare"](labels, *own["prepare"])] if "prepare" in functions else []
+                    functions["delta"](labels, i, j, *prepared, *own["delta"])
+    except Exception as error:
+        raise LambdaplugError(
+            f"custom {name!r}: {functions['delta'].__name__} fails for the ranked labels {labels} and the positions {i} "
+            f"and {j}: {type(error).__name__}: {error}."
+        ) from error
 
 
 def _columns_of(function: Function, columns: list[str]) -> list[int]:
@@ -250,11 +252,8 @@ def _fixed(function: Function) -> types.FunctionType:
     space = {name: function.__globals__[name] for name in sorted(names & function.__globals__.keys())}
     space["__builtins__"] = builtins
     own = types.FunctionType(function.__code__, space, function.__name__, function.__defaults__, function.__closure__)
-    own.__module__, own.__qualname__, own.__kwdefaults__ = (
-        function.__module__,
-        function.__qualname__,
-        function.__kwdefaults__,
-    )
+    own.__module__, own.__qualname__ = function.__module__, function.__qualname__
+    own.__kwdefaults__ = function.__kwdefaults__
     return own
 
 
@@ -265,105 +264,62 @@ def _same(one: types.FunctionType, other: types.FunctionType) -> bool:
 
 
 class Functions:
-    """The functions of one measure, by their roles: tried, compiled, and as the kernels call them."""
+    """The functions of one measure, by their roles: compiled, and as the kernels call them.
 
-    def __init__(self, name: str, given: dict[str, Function], columns: list[str], k: int | None) -> None:
-        self.arguments, self.given, self.what = (name, columns, k), given, f"custom {name!r}"
+    A query's labels and columns are the rows of a block, in rank order. 1.0 * is float() that Numba has for a bool, too.
+    """
+
+    def __init__(self, name: str, given: dict[str, Function], columns: list[str]) -> None:
+        self.name, self.given, self.columns, self.what = name, given, columns, f"custom {name!r}"
         self.fixed = {role: _fixed(function) for role, function in given.items()}
-        self.columns = {role: _columns_of(function, columns) for role, function in given.items()}
-        self.rows = 0  # how many arrays rows= returns
-        self.signed = bool(columns)
-        self.block_of: Function = _ranked_table if columns else _labels_alone
-        self._try(k)
         self.call: dict[str, Any] = {}
-        self.state = None  # Numba's type of what prepare= returns
-        for role in given:  # a delta comes after what prepares it
-            self.call[role], found = self._compiled(role)
-            self.state = found if role == "prepare" else self.state
+        self.block_of: Function = _ranked_table if columns else _labels_alone
+        self.rows = 0  # how many arrays rows= returns
+        found: dict[str, Any] = {}  # Numba's, of what they return
+        for role, function in self.fixed.items():  # a delta comes after what prepares it
+            ranks, state = (2, found.get("prepare")) if role == "delta" else (0, None)
+            names, count = list(inspect.signature(function).parameters), 1 + ranks + (state is not None)
+            if columns and [name in columns for name in names] != [False] * count + [True] * (len(names) - count):
+                raise LambdaplugError(
+                    f"{self.what}: {function.__name__} must have {count} parameter{'s' * (count > 1)} and then columns by "
+                    f"their names ({', '.join(columns)}), it has ({', '.join(names)})."
+                )
+            self.call[role], found[role] = compile_own(
+                function,
+                self.what,
+                ranks=ranks,
+                state=state,
+                columns=len(_columns_of(function, columns)),
+                number=role in ("value", "delta"),
+                checked=role != "delta",  # it is called most often
+            )
+        if "rows" in given:
+            several = getattr(found["rows"], "types", ())
+            arrays = [getattr(one, "ndim", 0) == 1 for one in several or [found["rows"]]]
+            if not all(arrays) or len(several) not in (0, 2, 3):
+                raise LambdaplugError(
+                    f"{self.what}: rows= must return one array, (upper, lower) or (upper, lower, scale), each with one "
+                    f"entry per document; to Numba it returns {found['rows']}."
+                )
+            self.rows = len(arrays)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Functions) or self.arguments != other.arguments or self.given != other.given:
+        if not isinstance(other, Functions) or (self.name, self.columns) != (other.name, other.columns):
             return False
-        return all(_same(one, other.fixed[role]) for role, one in self.fixed.items())
+        return self.given == other.given and all(_same(one, other.fixed[role]) for role, one in self.fixed.items())
 
     def __hash__(self) -> int:
         return hash(self.what)
 
     def __reduce__(self) -> Any:
         """As they were given where that is still the same, which any pickle knows by its name; else as they are here."""
-        now = {
-            role: one if _same(self.fixed[role], _fixed(one)) else self.fixed[role] for role, one in self.given.items()
-        }
-        name, columns, k = self.arguments
-        return Functions, (name, now, columns, k)
-
-    # Tried as plain Python on short lists, then compiled: what fails, fails here rather than in training.
-
-    def _try(self, k: int | None) -> None:
-        for role, function in self.given.items():  # columns come last, so that the others can be given by place
-            names, columns = list(inspect.signature(function).parameters), self.arguments[1]
-            count = 1 if role != "delta" else 4 if "prepare" in self.given else 3
-            if columns and [name in columns for name in names] != [False] * count + [True] * (len(names) - count):
-                raise LambdaplugError(
-                    f"{self.what}: {function.__name__} must have {count} parameter{'s' * (count > 1)} and then columns by their "
-                    f"names ({', '.join(columns)}), it has ({', '.join(names)})."
-                )
-        for n in TRIED:
-            asked, state = n if k is None else k, list[Any]()
-            for role in self.given:
-                pairs = [(i, j) for i, j in ((0, 1), (0, n - 1), (n - 2, n - 1)) if 0 <= i < min(j, asked) and j < n]
-                for pair in pairs if role == "delta" else [()]:
-                    result = self._tried(role, n, pair, state)
-                    state = [result] if role == "prepare" else state
-
-    def _tried(self, role: str, n: int, pair: tuple[int, ...], state: list[Any]) -> Any:
-        labels, ones = np.arange(n, 0, -1) % 2.0, np.ones(n)
-        for values in (labels, ones):
-            values.setflags(write=False)
-        name = self.given[role].__name__
-        try:
-            with np.errstate(all="ignore"):  # these labels are none of the user's
-                result = self.fixed[role](labels, *pair, *state, *[ones] * len(self.columns[role]))
-        except Exception as error:
-            where = f" and the positions {pair[0]} and {pair[1]}" if pair else ""
-            raise LambdaplugError(
-                f"{self.what}: {name} fails for the ranked labels {labels}{where}: {type(error).__name__}: {error}. Queries "
-                "have any number of documents >= 1, and the labels are not to be written to."
-            ) from error
-        if role == "rows":
-            rows = result if isinstance(result, tuple) else (result,)
-            self.rows = len(rows)
-            right = all(isinstance(row, np.ndarray) and row.shape == labels.shape for row in rows)
-            if not right or len(rows) not in ((2, 3) if rows is result else (1,)):
-                raise LambdaplugError(
-                    f"{self.what}: rows= must return one array, (upper, lower) or (upper, lower, scale), each with one entry "
-                    f"per document; it returned {result!r} for labels {labels}."
-                )
-        elif role != "prepare" and not isinstance(result, (int, float, np.number, np.bool_)):
-            raise LambdaplugError(
-                f"{self.what}: {name} must return a number, it returned {result!r} for labels {labels}."
-            )
-        return result
-
-    def _compiled(self, role: str, checked: bool | None = None) -> tuple[Any, Any]:
-        """For kernels, and the type of its result. A delta's indices are checked on request only: it is called most often."""
-        delta = role == "delta"
-        return compile_own(
-            self.fixed[role],
-            self.what,
-            ranks=2 if delta else 0,
-            state=self.state if delta else None,
-            columns=len(self.columns[role]),
-            number=delta or role == "value",
-            checked=not delta if checked is None else checked,
-        )
-
-    # As the kernels want them. A query's labels and columns are the rows of a block, in rank order. 1.0 * is float() that
-    # Numba has for a bool, too.
+        fixed = self.fixed
+        now = {role: one if _same(fixed[role], _fixed(one)) else fixed[role] for role, one in self.given.items()}
+        return Functions, (self.name, now, self.columns)
 
     def _at(self, role: str) -> str:
         """The block's rows that this function gets, as ``lines`` wants them."""
-        return " ".join(map(str, [0, *(1 + column for column in self.columns[role])]))
+        return " ".join(map(str, [0, *(1 + column for column in _columns_of(self.given[role], self.columns))]))
 
     @functools.cached_property
     def value(self) -> Function:
@@ -393,12 +349,25 @@ class Functions:
     def swap(self) -> Callable[..., int]:
         if not self.rows:
             return _no_rows
-        call, at, block_of = self.call["rows"], self._at("rows"), self.block_of
-        take = (_take_one, _take_two, _take_three)[self.rows - 1]
+        call, at, block_of, single, scaled = (
+            self.call["rows"],
+            self._at("rows"),
+            self.block_of,
+            self.rows == 1,
+            self.rows == 3,
+        )
 
         def swap(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
             block = block_of(gain, discount)
-            take(call(*lines(block, at)), upper, lower, scale)
+            found = call(*lines(block, at))
+            if single:  # only differences matter: less the first, they are no larger than what they differ by
+                _take_row(found, True, upper)
+                _take_row(found, True, lower)
+            else:
+                _take_row(found[0], False, upper)
+                _take_row(found[1], False, lower)
+            if scaled:
+                _take_row(np.abs(found[2]), False, scale)  # as a delta's, its sign does not matter
             for r in range(len(gain)):
                 gain[r] = block[0, r]
             keep(block)
@@ -408,91 +377,52 @@ class Functions:
 
     @functools.cached_property
     def pair(self) -> PairDelta:
-        return self._given(self.call["delta"]) if "delta" in self.given else self._swapping()
+        block_of, signed = self.block_of, bool(self.columns)
+        if "delta" not in self.given:
+            return self._swapping()
+        changed, at = self.call["delta"], self._at("delta")
+        if "prepare" in self.given:
+            prepared, prepared_at = self.call["prepare"], self._at("prepare")
 
-    @functools.cached_property
-    def checked(self) -> PairDelta:
-        """The same, where a delta that reads beyond the end of an array raises an error."""
-        return self._given(self._compiled("delta", checked=True)[0]) if "delta" in self.given else self.pair
+            def ready(block: Any) -> Any:
+                return (prepared(*lines(block, prepared_at)),)
+        else:
 
-    def _given(self, changed: Any) -> PairDelta:
-        """By the user's delta, on labels where they are: rows of a block, as with columns, take twice as long."""
-        if self.signed:
-            return self._of_columns(changed)
-        if "prepare" not in self.given:
+            def ready(block: Any) -> Any:
+                return ()
 
-            def pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
-                return 1.0 * changed(frozen, i, j)
+        made_ready = inlinable(ready)
 
-            return PairDelta(_begin_nothing, pair)
-        prepared = self.call["prepare"]
+        def begin(gain: Any, table: Any, upper: Any, lower: Any, scale: Any) -> Any:
+            block = block_of(gain, table)
+            return block, made_ready(block)
 
-        def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-            return prepared(frozen)
-
-        def prepared_pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
-            return 1.0 * changed(frozen, i, j, state)
-
-        return PairDelta(begin, prepared_pair)
-
-    def _of_columns(self, changed: Any) -> PairDelta:
-        at, block_of = self._at("delta"), self.block_of
-        if "prepare" not in self.given:
-
-            def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-                return (block_of(frozen[0], frozen[1]),)
-
-            def pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
-                own = lines(state[0], at)
-                return 1.0 * changed(*(own[0], i, j, *own[1:]))
-
-            return PairDelta(begin, pair, signed=True, tabled=True)
-        prepared, prepared_at = self.call["prepare"], self._at("prepare")
-
-        def prepared_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-            block = block_of(frozen[0], frozen[1])
-            return block, prepared(*lines(block, prepared_at))
-
-        def prepared_pair(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
+        def delta(gain: Any, table: Any, state: Any, i: int, j: int) -> Any:
             own = lines(state[0], at)
-            return 1.0 * changed(*(own[0], i, j, state[1], *own[1:]))
+            return 1.0 * changed(*(own[0], i, j, *state[1], *own[1:]))
 
-        return PairDelta(prepared_begin, prepared_pair, signed=True, tabled=True)
+        return PairDelta(begin, delta, signed=signed)
 
     def _swapping(self) -> PairDelta:
         """The delta by doing it: exchange the two documents, measure, put them back."""
         call, at, block_of = self.call["value"], self._at("value"), self.block_of
 
-        def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-            block = block_of(frozen[0], frozen[1])
+        def begin(gain: Any, table: Any, upper: Any, lower: Any, scale: Any) -> Any:
+            block = block_of(gain, table)
             return block, 1.0 * call(*lines(block, at))
 
-        def delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+        def delta(gain: Any, table: Any, state: Any, i: int, j: int) -> float:
             block, before = state
             _exchange(block, i, j)
             after = 1.0 * call(*lines(block, at))
             _exchange(block, i, j)
             return change(after, before)
 
-        return PairDelta(begin, delta, costly=True, signed=self.signed, tabled=True)
-
-    @functools.cached_property
-    def raised(self) -> PairDelta:
-        """The pair's delta where its upper document is above the cut-off, as ``raised_kernel`` marks them."""
-        inner_begin, inner_delta = inlinable(self.pair.begin), inlinable(self.pair.delta)
-
-        def begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-            return inner_begin(ranked, frozen, upper, lower, scale), upper, scale
-
-        def delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> Any:
-            inner, upper, scale = state
-            return change(upper[i], upper[j]) if scale[i] < 0.0 else inner_delta(ranked, frozen, inner, i, j)
-
-        return self.pair._replace(begin=begin, delta=delta)
+        return PairDelta(begin, delta, costly=True, signed=bool(self.columns))
 
 
 @inlinable
-def _labels_alone(gain: Any, discount: Any) -> Any:
+def _labels_alone(gain: Any, table: Any) -> Any:
     block = np.empty((1, len(gain)))
     for r in range(len(gain)):
         block[0, r] = gain[r]
@@ -514,41 +444,15 @@ def _exchange(block: Any, i: int, j: int) -> None:
         block[row, i], block[row, j] = block[row, j], block[row, i]
 
 
-def _begin_nothing(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> float:
-    return 0.0
-
-
 def _no_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale: Any) -> int:
     return min(k, len(gain))
 
 
 @inlinable
-def _take_row(given: Any, less: float, to: Any) -> None:
+def _take_row(given: Any, shifted: bool, to: Any) -> None:
     if len(given) != len(to):
-        raise ArithmeticError
+        raise ArithmeticError("rows= must give one finite number per document")
     for r in range(len(to)):
-        to[r] = given[r] - less
+        to[r] = given[r] - given[0] if shifted else given[r]
         if not np.isfinite(to[r]):
-            raise ArithmeticError
-
-
-@inlinable
-def _take_one(given: Any, upper: Any, lower: Any, scale: Any) -> None:
-    # Only differences matter: without their common part they are no larger than what they differ by.
-    less = given[0] if len(given) > 0 else 0.0
-    _take_row(given, less, upper)
-    _take_row(given, less, lower)
-
-
-@inlinable
-def _take_two(given: Any, upper: Any, lower: Any, scale: Any) -> None:
-    _take_row(given[0], 0.0, upper)
-    _take_row(given[1], 0.0, lower)
-
-
-@inlinable
-def _take_three(given: Any, upper: Any, lower: Any, scale: Any) -> None:
-    _take_two(given, upper, lower, scale)
-    _take_row(given[2], 0.0, scale)
-    for r in range(len(scale)):
-        scale[r] = abs(scale[r])  # as a delta's, its sign does not matter
+            raise ArithmeticError("rows= must give one finite number per document")

@@ -93,16 +93,6 @@ def reducible(function: F) -> F:
     return function
 
 
-def copied(function: F) -> F:
-    """An equal function that is another object."""
-    copy = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    copy.__module__, copy.__kwdefaults__ = function.__module__, function.__kwdefaults__
-    copy.__qualname__, copy.__doc__ = function.__qualname__, function.__doc__
-    return cast(F, copy)
-
-
 # --- names that last -----------------------------------------------------------------------------------------------
 
 
@@ -222,6 +212,14 @@ def _require_compiler() -> None:
 # Instructions that Numba does not make by itself, for kernels.
 
 
+def _apart(instruction: Any, module: Any, one: str, *others: str) -> Any:
+    """Promise that memory of one name does not overlap that of the others, by LLVM's scopes of aliases."""
+    domain = module.add_metadata(["lambdaplug"])
+    for kind, names in (("alias.scope", (one,)), ("noalias", others)):
+        instruction.set_metadata(kind, module.add_metadata([module.add_metadata([name, domain]) for name in names]))
+    return instruction
+
+
 @intrinsic
 def load(_typing_context: Any, array: Any, index: Any) -> Any:
     """``array[index]`` of memory that the kernel does not write, with a non-negative index.
@@ -234,11 +232,31 @@ def load(_typing_context: Any, array: Any, index: Any) -> Any:
         struct = context.make_array(signature.args[0])(context, builder, arguments[0])
         value = builder.load(builder.gep(struct.data, [arguments[1]], inbounds=True))
         value.set_metadata("invariant.load", builder.module.add_metadata([]))
-        return value
+        return _apart(value, builder.module, "read", "first", "second")
 
     if not (isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"):
         return None  # a strided view would need its stride: refuse to compile rather than read elsewhere
     return array.dtype(array, index), generate
+
+
+@intrinsic
+def add_both(_typing_context: Any, first: Any, second: Any, index: Any, one: Any, other: Any) -> Any:
+    """``first[index] += one`` and ``second[index] += other``, of arrays that overlap neither each other nor what is loaded.
+
+    Otherwise a loop would compare the bounds of all its arrays each time it begins.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        names = "first", "second", "read"
+        for place in range(2):
+            data = context.make_array(signature.args[place])(context, builder, arguments[place]).data
+            to, scopes = builder.gep(data, [arguments[2]], inbounds=True), names[place:] + names[:place]
+            value = _apart(builder.load(to), builder.module, *scopes)
+            total = builder.fadd(value, arguments[3 + place], flags=("reassoc", "contract", "arcp", "nsz"))
+            _apart(builder.store(total, to), builder.module, *scopes)
+        return context.get_dummy_value()
+
+    return types.void(first, second, index, first.dtype, second.dtype), generate
 
 
 @intrinsic

@@ -11,26 +11,21 @@ from numba import types
 
 # Tables.rows, float64: one entry per document, in the order of the list.
 GAIN, UPPER, LOWER, SCALE = range(4)  # what a measure's ``swap`` fills
-SCORE, GRADE, WEIGHT, TIER = range(4, 8)
-GRADIENT, HESSIAN = range(8, 10)
-CHOSEN, PLACE = range(10, 12)
-FLOAT64_ROWS = 12
-# A loop by rows reads upper and lower in float32 only: its sums take their rows, for one more would not fit the cache.
-GRADIENT_BY_ROWS, HESSIAN_BY_ROWS = UPPER, LOWER
+SCORE, PLACE, GRADIENT, HESSIAN = range(4, 8)
+FLOAT64_ROWS = 8
 
-# Tables.fast, float32: the same for the fast loops; what needs two numbers has its rest beside it.
-EXP, GRADE32 = range(2)
-RANK32 = GRADE32  # a list by gain has no other grades
-GAIN32, UPPER32, UPPER_REST, LOWER32, LOWER_REST, SCALE32, WEIGHT32, TIER32, PLACE32, PLACE_REST = range(2, 12)
-GRADIENT32, HESSIAN32 = range(12, 14)
-CHOSEN32 = 14
+# Tables.fast, float32: what the fast loop reads of a document, in the order of pairs.Document, and its sums.
+EXP, ORDER32, GAIN32, UPPER32, UPPER_REST, LOWER32, LOWER_REST, SCALE32 = range(
+    8
+)  # the scale also by the distance of ranks
+WEIGHT32, TIER32, CHOSEN32, PLACE32, PLACE_REST, GRADIENT32, HESSIAN32 = range(8, 15)
 FLOAT32_ROWS = 15
-SPACE32 = SCALE32  # by the distance of two ranks, not by rank: of measures without a scale
+DOCUMENT_ROWS = "0 1 2 3 4 5 6 7 8 9 10 11 12"
 PADDING = 8  # float32 lanes of a 256-bit register: a loop's remainder runs on padding instead of one by one
 
-# Tables.places, int32: lists by gain.
-DOCUMENT, TAKEN = range(2)
-PLACE_ROWS = 2
+# Tables.places, int32: the documents of a list by falling gain, their ranks, and how many of a gain are listed already.
+LISTED, RANKED, TAKEN = range(3)
+PLACE_ROWS = 3
 
 # Tables.marks, int64: one entry per query. The cut is -1 where the measure is not defined.
 CUT, KIND = range(2)
@@ -44,7 +39,7 @@ STAGED = 8  # beside them, of kernels that are compiled when they are needed
 # What the float32 loops share: rows and columns whose sums stay in float32, and unsigned numbers, which need no look at
 # their sign when they are an index.
 ROW_BLOCK, COLUMN_BLOCK = 128, 512
-ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+ZERO, ONE, TWO, THREE, FOUR = (np.uint64(i) for i in range(5))
 LANES = np.uint64(PADDING - 1)
 
 
@@ -68,7 +63,7 @@ class Levels(NamedTuple):
 
     begin: Any = np.empty(0, np.int32)  # by row: where its gain begins in its query's list
     below: Any = np.empty(0, np.int32)  # by list: where the next lower gain begins
-    gains: Any = np.empty(0, np.float32)  # by list, and a little longer
+    gains: Any = np.empty(0, np.float32)  # by list
 
 
 class Lists(NamedTuple):

@@ -14,16 +14,17 @@ from .finishing import written_exactly as written_exactly
 from .jit import inlinable, line, load, located, per_function
 from .layout import *
 from .round import WHOSE, leaf, level_of
-from .staging import WANTED
+from .staging import SHAPE_FLAGS
 
 NOISE = function(NOTHING, GIVEN, DRAW, *SPAN, NUMBERS)
 SWAP = function(NOTHING, PREPARED, LISTS, TABLE, INTEGER_TABLE)
 RULE = group(INTEGER, INTEGER, INTEGER)
 CHOOSE = function(NOTHING, RULE, GIVEN_PLACES, GIVEN, HASHES, LISTS, INTEGER_TABLE, TABLE, NUMBERS)
-STAGE_BY_GAIN = function(INTEGER, group(GIVEN, GIVEN, GIVEN), WANTED, GIVEN_PLACES, LISTS, TABLES)
-STAGE_BY_RANK = function(INTEGER, DOCUMENTS, WANTED, LISTS, TABLES)
+STAGE = function(INTEGER, DOCUMENTS, PULL, FLOAT, SHAPE_FLAGS, LEVELS, LISTS, TABLES)
 LOOP = function(INTEGER, PULL, GIVEN, LISTS, TABLES, LEVELS, STILL, SUMS)
-EXACT = function(INTEGER, PULL, GIVEN, LISTS, INTEGER, TABLES, STILL, group(NUMBERS, NUMBERS, INTEGERS), BIAS)
+EXACT = function(
+    INTEGER, PULL, GIVEN, DOCUMENTS, LISTS, INTEGER, TABLES, STILL, group(NUMBERS, NUMBERS, INTEGERS), BIAS
+)
 EMPTY = np.empty(0)
 
 
@@ -78,15 +79,16 @@ DRAWN = group(HASHES, INTEGER, FLOAT, INTEGER)  # hashes of the labels, seed, no
         "rank": RANK,
         "swap": SWAP,
         "choose": CHOOSE,
-        "stage_by_gain": STAGE_BY_GAIN,
-        "stage_by_rank": STAGE_BY_RANK,
+        "stage_by_gain": STAGE,
+        "stage_by_rank": STAGE,
         "by_gain": LOOP,
         "by_rank": LOOP,
         "exact": EXACT,
     },
     prepared=PREPARED,
     columns=group(GIVEN, GIVEN, GIVEN, NUMBERS),  # grade, weight, tier, chosen
-    wanted=WANTED,
+    spread=FLOAT,
+    shape=SHAPE_FLAGS,
     levels=LEVELS,
     pull=PULL,
     window=INTEGER,
@@ -104,7 +106,7 @@ def pairs(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int,
     rows, _, _, marks = tables
     grade, weight, tier, chosen = leaf.columns
     rule, about, hashes = leaf.choice
-    begin, placed, order = leaf.levels[0], round.scores, round.order
+    placed, order = round.scores, round.order
     sums = level_of(room, leaf.level, offsets[last] - offsets[first])
     still = rows, leaf.prepared[3]
     for sample in range(leaf.samples):
@@ -115,14 +117,15 @@ def pairs(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int,
         call.swap(leaf.prepared, lists, rows, marks)
         if chosen.size > 0:
             call.choose(rule, about, round.scores, hashes, lists, marks, room.keys, chosen)
-        found, query = BY_RANK, -1
-        if begin.size > 0:
-            found = call.stage_by_gain((round.scores, placed, weight), leaf.wanted, begin, lists, tables)
+        found, query, documents = BY_RANK, -1, (round.scores, placed, grade, weight, tier, chosen)
+        if leaf.levels[0].size > 0:
+            found = call.stage_by_gain(documents, leaf.pull, leaf.spread, leaf.shape, leaf.levels, lists, tables)
         if found & BY_RANK:
             if not leaf.ready & STAGED:
                 return LATER, STAGED
-            documents = round.scores, placed, grade, weight, tier, chosen
-            found = (found & ~BY_RANK) | call.stage_by_rank(documents, leaf.wanted, lists, tables)
+            found = (found & ~BY_RANK) | call.stage_by_rank(
+                documents, leaf.pull, leaf.spread, leaf.shape, leaf.levels, lists, tables
+            )
         if found & ~leaf.ready:
             return LATER, found
         if found & BY_RANK:
@@ -131,7 +134,7 @@ def pairs(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int,
             call.by_gain(leaf.pull, norm, lists, tables, leaf.levels, still, sums)
         if found & WIDE and query < 0:
             into = sums[0], sums[1], leaf.counts
-            query = call.exact(leaf.pull, norm, lists, leaf.window, tables, still, into, leaf.bias)
+            query = call.exact(leaf.pull, norm, documents, lists, leaf.window, tables, still, into, leaf.bias)
         if query >= 0 and leaf.strict:
             return WRONG, query
     return FINE, 0

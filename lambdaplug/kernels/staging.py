@@ -13,12 +13,13 @@ Three things keep float32 honest:
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .jit import compile_kernel, float32_from_bits, inlinable, line, load, located, per_function
 from .layout import *
+from .pairs import PairShape
 
 FAST_SPREAD = 42.0  # exp(-42)^2 = 3e-37 is a normal float32, and so is its reciprocal
 FAR = 1e38  # the exp of padding: the product of two such totals is infinite, its reciprocal 0, and so is the force
@@ -26,23 +27,7 @@ LOG2_E = 1.4426950408889634
 LN_2 = 0.6931471805599453
 
 
-class Wanted(NamedTuple):
-    """What the pair loop that follows reads; arguments, because staging is compiled once for all."""
-
-    sigma: float
-    spread: float = FAST_SPREAD  # of the scores times sigma, beyond which a query is WIDE; -1: every one is
-    by_rows: bool = False  # upper and lower; if not, the exp and the grade alone
-    graded: bool = True  # the grades; if not, gains tell which document is better
-    symmetric: bool = False
-    ordered: bool = False
-    fine: bool = False
-    distanced: bool = False
-    weighed: bool = False  # weights and tiers in float64
-    floored: bool = False  # pairs below the cut have a size as well
-    spaced: bool = False  # scale is a table by the distance of two ranks, and lower is the rank
-
-
-WANTED = group(FLOAT, FLOAT, *[FLAG] * 9)
+SHAPE_FLAGS = group(*[FLAG] * len(PairShape._fields))
 
 
 @inlinable
@@ -75,22 +60,6 @@ def extent(score: Any, first: float, sigma: float, spread: float) -> tuple[float
 
 
 @inlinable
-def stage_exactly(documents: Documents, order: Any, start: int, low: int, rows: Any) -> None:
-    """Places, grades, weights, tiers and choices in float64, by rank."""
-    n = len(order)
-    place = line(rows, PLACE, low, n)
-    grade, weight, tier = line(rows, GRADE, low, n), line(rows, WEIGHT, low, n), line(rows, TIER, low, n)
-    chosen = line(rows, CHOSEN, low, n)
-    for r in range(n):
-        row = np.uint64(start + order[r])
-        place[r] = load(documents.placed, row)
-        grade[r] = load(documents.grade, row)
-        weight[r] = load(documents.weight, row) if documents.weight.size > 0 else 1.0
-        tier[r] = load(documents.tier, row) if documents.tier.size > 0 else 0.0
-        chosen[r] = load(documents.chosen, row) if documents.chosen.size > 0 else 1.0
-
-
-@inlinable
 def pad(row: Any, value: float) -> None:
     """Fill what follows the documents of a padded row."""
     for r in range(len(row) - PADDING, len(row)):
@@ -98,193 +67,130 @@ def pad(row: Any, value: float) -> None:
 
 
 @inlinable
-def stage_parts(value: Any, part: int, rest: int, fine: bool, fast: Any, padded: int) -> None:
-    """A row as float32, and if ``fine`` what that leaves of it."""
-    n = len(value)
-    to, to_rest = line(fast, part, padded, n + PADDING), line(fast, rest, padded, n + PADDING)
-    for r in range(n):
-        to[r] = np.float32(load(value, r))
+def stage_column(column: Any, neutral: float, order: Any, start: int, to: Any) -> None:
+    """Values by row as float32, in the list's order; a column may be empty."""
+    for r in range(len(order)):
+        to[r] = np.float32(column[start + order[r]] if column.size > 0 else neutral)
     pad(to, 0.0)
-    if fine:
-        for r in range(n):
-            to_rest[r] = np.float32(load(value, r) - to[r])
-        pad(to_rest, 0.0)
 
 
 @inlinable
-def stage_column(column: Any, documents: Any, start: int, to: int, fast: Any, padded: int) -> None:
-    """Values by row as float32, by rank; a column may be empty."""
-    if column.size > 0:
-        n = len(documents)
-        row = line(fast, to, padded, n + PADDING)
-        for r in range(n):
-            row[r] = np.float32(column[start + documents[r]])
-        pad(row, 0.0)
-
-
-@inlinable
-def stage_distance(place: Any, top: float, fast: Any, padded: int) -> None:
-    """Places in two parts: small distances far from the top need both."""
-    n = len(place)
-    to, rest = line(fast, PLACE32, padded, n + PADDING), line(fast, PLACE_REST, padded, n + PADDING)
-    for r in range(n):
-        value = place[r] - top
-        to[r] = np.float32(value)
-        rest[r] = np.float32(value - np.float32(value))
+def stage_place(placed: Any, top: float, order: Any, start: int, place: Any, to: Any, to_rest: Any) -> None:
+    """Places in two parts, below the top's: small distances far from the top need both."""
+    for r in range(len(order)):
+        place[r] = placed[start + order[r]]
+        to[r] = np.float32(place[r] - top)
+        to_rest[r] = np.float32(place[r] - top - np.float32(place[r] - top))
     pad(to, 0.0)
-    pad(rest, 0.0)
+    pad(to_rest, 0.0)
 
 
 @functools.cache
-def stage_by_gain_kernel() -> Callable[..., int]:
-    """``kernel((scores, placed, weight), wanted, begin, lists, tables) -> the kinds of queries there are, BY_RANK: those left over``.
+def stage_kernel(falling: bool) -> Callable[..., int]:
+    """``kernel(documents, pull, spread, shape, levels, lists, tables) -> the kinds of queries there are``.
 
-    Whole lists, put into the order of falling gains: ``begin`` is where each document's gain begins in that order. Left
-    over are lists with a cut, and WIDE ones.
+    Lists as they stand, BY_RANK or WIDE: the queries to which ``marks`` gives no kind yet. ``falling``: whole lists, put into
+    the order of falling gains; those with a cut, and WIDE ones, are left over, which is said as BY_RANK. WIDE: scores times
+    sigma lie further apart than ``spread``; -1: all are. What the loop of this shape does not read is not staged.
     """
 
-    def kernel(documents: Any, wanted: Any, begin: Any, lists: Any, tables: Any) -> int:
-        wanted, lists, tables = Wanted(*wanted), Lists(*lists), Tables(*tables)
-        scores, placed, weight = documents  # of a data set's columns no more than it reads: each takes time to compile
-        rows, fast = tables.rows, tables.fast
-        offsets, first, order, marks = lists.offsets, lists.first, lists.order, tables.marks
-        sigma, fine, symmetric, ordered = wanted.sigma, wanted.fine, wanted.symmetric, wanted.ordered
+    def stage_row(value: Any, ranked: Any, less: float, to: Any, to_rest: Any, fine: bool) -> None:
+        """Values by rank as float32, and if ``fine`` what that leaves of them."""
+        for r in range(len(ranked)):
+            whole = load(value, ranked[r] if falling else r) - less
+            to[r] = np.float32(whole)
+            if fine:
+                to_rest[r] = np.float32(whole - np.float32(whole))
+        pad(to, 0.0)
+        if fine:
+            pad(to_rest, 0.0)
+
+    staged = inlinable(stage_row)
+
+    def kernel(documents: Any, pull: Any, spread: float, shape: Any, levels: Any, lists: Any, tables: Any) -> int:
+        documents, pull, shape = Documents(*documents), Pull(*pull), PairShape(*shape)
+        symmetric, graded = shape.symmetric and not shape.spaced, not shape.plain
+        lists, tables, (begin, _, gains) = Lists(*lists), Tables(*tables), levels
+        rows, fast, marks, offsets, first = tables.rows, tables.fast, tables.marks, lists.offsets, lists.first
         found = 0
         for query in range(first, lists.last):
-            start, cut = offsets[query], marks[CUT, query - first]
-            n = offsets[query + 1] - start
-            marks[KIND, query - first] = 0
-            if cut <= 0:
-                continue
-            if cut < n - 1:  # not a whole list
-                found |= BY_RANK
-                continue
-            own = line(scores, 0, start, n)
-            top, wide = extent(own, own[order[start]], sigma, wanted.spread)
-            if wide:
-                found |= BY_RANK
-                continue
-            low = start - offsets[first]
-            padded = low + PADDING * (query - first)
-            found |= BY_GAIN
-            marks[KIND, query - first] = BY_GAIN
-            document, taken = line(tables.places, DOCUMENT, low, n), line(tables.places, TAKEN, low, n)
-            score, scale = line(rows, SCORE, low, n), line(rows, SCALE, low, n)
-            upper, lower = line(rows, UPPER, low, n), line(rows, LOWER, low, n)
-            upper_to, upper_rest = line(fast, UPPER32, padded, n), line(fast, UPPER_REST, padded, n)
-            lower_to, lower_rest = line(fast, LOWER32, padded, n), line(fast, LOWER_REST, padded, n)
-            rank_to, scale_to = line(fast, RANK32, padded, n), line(fast, SCALE32, padded, n)
-            for r in range(n):
-                taken[r] = 0
-            for r in range(n):  # every document to its place, in rank order among those of the same gain
-                row = load(order, start + r)
-                here = np.uint64(load(begin, start + row))
-                to = here + np.uint64(taken[here])
-                taken[here] += 1
-                document[to] = row
-                score[to] = load(own, row)
-                value = load(upper, r)
-                upper_to[to] = np.float32(value)
-                if fine:
-                    upper_rest[to] = np.float32(value - np.float32(value))
-                if not symmetric:
-                    value = load(lower, r)
-                    lower_to[to] = np.float32(value)
-                    if fine:
-                        lower_rest[to] = np.float32(value - np.float32(value))
-                    if ordered:
-                        rank_to[to] = np.float32(r)
-                        scale_to[to] = np.float32(load(scale, r))
-            power = line(fast, EXP, padded, n + PADDING)
-            for r in range(n):
-                power[r] = exponential(sigma * (score[r] - top))
-            if wanted.distanced:
-                highest = placed[start + order[start]]
-                for r in range(n):
-                    value = placed[start + document[r]]
-                    rows[PLACE, low + r] = value
-                    value -= highest
-                    fast[PLACE32, padded + r] = np.float32(value)
-                    fast[PLACE_REST, padded + r] = np.float32(value - np.float32(value))
-            if weight.size > 0:
-                for r in range(n):
-                    fast[WEIGHT32, padded + r] = np.float32(load(weight, start + document[r]))
-            for r in range(n, n + PADDING):
-                power[r] = np.float32(
-                    FAR
-                )  # infinitely far: whatever finite is left in the other rows, it exerts no force
-        return found
-
-    return compile_kernel(kernel, fastmath={"nsz", "contract"})
-
-
-@functools.cache
-def stage_by_rank_kernel() -> Callable[..., int]:
-    """``kernel(documents, wanted, lists, tables) -> the kinds of queries there are``.
-
-    Lists as they stand, by rows or by delta: the queries to which ``marks`` gives no kind yet.
-    """
-
-    def kernel(documents: Any, wanted: Any, lists: Any, tables: Any) -> int:
-        documents, wanted = Documents(*documents), Wanted(*wanted)
-        lists, tables = Lists(*lists), Tables(*tables)
-        scores, rows, fast = documents.scores, tables.rows, tables.fast
-        offsets, first, order, marks = lists.offsets, lists.first, lists.order, tables.marks
-        sigma, graded = wanted.sigma, wanted.graded
-        found = 0
-        for query in range(first, lists.last):
-            cut = marks[CUT, query - first]
-            if cut < 0 or (cut == 0 and not wanted.floored) or marks[KIND, query - first] != 0:
-                continue
             start, n, low = located(offsets, first, query)
-            padded = low + PADDING * (query - first)
-            document, own, score = line(order, 0, start, n), line(scores, 0, start, n), line(rows, SCORE, low, n)
-            for r in range(n):  # documents by an ordinary read: packed, such a loop is slower than one by one
-                score[r] = load(own, document[r])
-            top, wide = extent(score, score[0], sigma, wanted.spread)
-            kind = WIDE if wide else BY_RANK
+            cut = marks[CUT, query - first]
+            if cut < 0 or (cut == 0 and pull.floor == 0.0) or marks[KIND, query - first] != 0:
+                continue
+            padded, width = low + PADDING * (query - first), n + PADDING
+            own, order, score = (
+                line(documents.scores, 0, start, n),
+                line(lists.order, 0, start, n),
+                line(rows, SCORE, 0, n),
+            )
+            top, wide = extent(own, own[order[0]], pull.sigma, spread)
+            if falling and (wide or cut < n - 1):  # not a whole list
+                found |= BY_RANK
+                continue
+            kind = BY_GAIN if falling else WIDE if wide else BY_RANK
             marks[KIND, query - first] = kind
             found |= kind
-            if kind == WIDE or wanted.weighed:
-                stage_exactly(documents, document, start, low, rows)
-            if kind == WIDE:
+            if wide:
                 continue
+            upper, upper_to = line(rows, UPPER, low, n), line(fast, UPPER32, padded, width)
+            gain, gain_to = line(rows, GAIN, low, n), line(fast, GAIN32, padded, width)
+            ranked = line(tables.places, RANKED, 0, n)
+            if falling:  # every document to its place, in rank order among those of the same gain
+                listed, taken = line(tables.places, LISTED, low, n), line(tables.places, TAKEN, 0, n)
+                for r in range(n):
+                    taken[r] = 0
+                for r in range(n):
+                    row = load(lists.order, start + r)
+                    here = np.uint64(load(begin, start + row))
+                    to = here + np.uint64(taken[here])
+                    taken[here] += 1
+                    listed[to], ranked[to], score[to], upper_to[to] = row, r, load(own, row), np.float32(load(upper, r))
+                    gain_to[r] = gains[start + r]
+                pad(upper_to, 0.0)
+                pad(gain_to, 0.0)
+                order = listed
+            else:
+                for r in range(n):  # documents by an ordinary read: packed, such a loop is slower than one by one
+                    score[r] = load(own, order[r])
             # Padding exerts no force: it is no better and no worse than anything, or, without grades, infinitely far.
             # The other rows need finite numbers there.
-            power = line(fast, EXP, padded, n + PADDING)
+            power, rank = line(fast, EXP, padded, width), line(fast, ORDER32, padded, width)
             for r in range(n):
-                power[r] = exponential(sigma * (score[r] - top))
+                power[r] = exponential(pull.sigma * (score[r] - top))
             pad(power, 1.0 if graded else FAR)
-            if graded:
-                grade, grade_to = line(documents.grade, 0, start, n), line(fast, GRADE32, padded, n + PADDING)
+            if falling and not symmetric:
                 for r in range(n):
-                    grade_to[r] = np.float32(load(grade, document[r]))
-                pad(grade_to, np.nan)
-            if not wanted.by_rows:
-                continue
-            gain, upper, lower = line(rows, GAIN, low, n), line(rows, UPPER, low, n), line(rows, LOWER, low, n)
-            least = gain[0]  # only differences of gains matter: without their common part they fit float32
-            here = 1
-            while np.isnan(least) and here < n:  # of documents without a label, which are in no pair
-                least = gain[here]
-                here += 1
-            gain_to = line(fast, GAIN32, padded, n + PADDING)
-            for r in range(n):
-                gain_to[r] = np.float32(load(gain, r) - least)
-            pad(gain_to, 0.0)
-            stage_parts(upper, UPPER32, UPPER_REST, wanted.fine, fast, padded)
-            if not wanted.symmetric:
-                stage_parts(lower, LOWER32, LOWER_REST, wanted.fine, fast, padded)
-            if wanted.spaced:
-                stage_parts(line(rows, SCALE, low, n), SPACE32, SPACE32, False, fast, padded)
-            if wanted.distanced:
-                place = line(rows, PLACE, low, n)
-                for r in range(n):
-                    place[r] = load(documents.placed, start + document[r])
-                stage_distance(place, place[0], fast, padded)
-            stage_column(documents.weight, document, start, WEIGHT32, fast, padded)
-            stage_column(documents.tier, document, start, TIER32, fast, padded)
-            stage_column(documents.chosen, document, start, CHOSEN32, fast, padded)
+                    rank[r] = np.float32(ranked[r])
+            elif graded:
+                stage_column(documents.grade, 0.0, order, start, rank)
+                pad(rank, np.nan)
+            if not shape.given:
+                if not falling:
+                    least, here = (
+                        gain[0],
+                        1,
+                    )  # only differences of gains matter: without their common part they fit float32
+                    while np.isnan(least) and here < n:  # of documents without a label, which are in no pair
+                        least = gain[here]
+                        here += 1
+                    staged(gain, ranked, least, gain_to, gain_to, False)
+                if shape.fine or not falling:
+                    staged(upper, ranked, 0.0, upper_to, line(fast, UPPER_REST, padded, width), shape.fine)
+                if not symmetric:
+                    to, to_rest = line(fast, LOWER32, padded, width), line(fast, LOWER_REST, padded, width)
+                    staged(line(rows, LOWER, low, n), ranked, 0.0, to, to_rest, shape.fine)
+                if shape.scaled or shape.spaced:
+                    to = line(fast, SCALE32, padded, width)
+                    staged(line(rows, SCALE, low, n), ranked, 0.0, to, to, False)
+            if shape.weighed:
+                stage_column(documents.weight, 1.0, order, start, line(fast, WEIGHT32, padded, width))
+                stage_column(documents.tier, 0.0, order, start, line(fast, TIER32, padded, width))
+                stage_column(documents.chosen, 1.0, order, start, line(fast, CHOSEN32, padded, width))
+            if shape.distanced:
+                to, to_rest = line(fast, PLACE32, padded, width), line(fast, PLACE_REST, padded, width)
+                highest = documents.placed[start + lists.order[start]]
+                stage_place(documents.placed, highest, order, start, line(rows, PLACE, low, n), to, to_rest)
         return found
 
     return compile_kernel(kernel, fastmath={"nsz", "contract"})
@@ -312,24 +218,19 @@ def swap_kernel(
 
     def kernel(prepared: Any, lists: Any, rows: Any, marks: Any) -> None:
         prepared, lists = Prepared(*prepared), Lists(*lists)
-        if tabled:
-            discount = prepared.discount
-        else:
-            discount = line(prepared.discount, 0, 0, prepared.discount.shape[1])
-        offsets, first = lists.offsets, lists.first
-        for query in range(first, lists.last):
-            start, n, low = located(offsets, first, query)
-            marks[KIND, query - first] = 0
+        discount = prepared.discount if tabled else line(prepared.discount, 0, 0, prepared.discount.shape[1])
+        for query in range(lists.first, lists.last):
+            start, n, low = located(lists.offsets, lists.first, query)
+            marks[KIND, query - lists.first] = 0
+            marks[CUT, query - lists.first] = -1
             if prepared.norm[query] == 0.0 or n < 2:
-                marks[CUT, query - first] = -1
                 continue
             ranked, upper = line(rows, GAIN, low, n), line(rows, UPPER, low, n)
             lower, scale = line(rows, LOWER, low, n), line(rows, SCALE, low, n)
             for r in range(n):
                 ranked[r] = load(prepared.gain, start + load(lists.order, start + r))
                 scale[r] = 1.0
-            cut = rows_of(ranked, discount, prepared.k, upper, lower, scale)
-            cut = cut if cut < n - 1 else n - 1
+            cut = min(rows_of(ranked, discount, prepared.k, upper, lower, scale), n - 1)
             if raised:
                 k = min(prepared.k, n)
                 for r in range(cut, k):
@@ -340,7 +241,7 @@ def swap_kernel(
                     ranked[k - 1], ranked[r] = ranked[r], ranked[k - 1]
                     scale[r] = -1.0
                 cut = n - 1
-            marks[CUT, query - first] = cut
+            marks[CUT, query - lists.first] = cut
 
     return compile_kernel(kernel)
 

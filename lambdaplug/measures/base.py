@@ -49,7 +49,7 @@ import numpy.typing as npt
 
 from ..columns import column_name
 from ..errors import LambdaplugError
-from ..kernels import Leaf, PairDelta, Prepared, change, inlinable, leaves, value_kernel
+from ..kernels import Leaf, PairDelta, Prepared, change, inlinable, leaves, per_function, value_kernel
 from ..queries import Queries
 from ..rows import ideal_order, levels
 from ..values import Value, keep, literal
@@ -197,16 +197,12 @@ class Measure(Value):
         """The number of documents from which their order matters; infinite: no such list is long enough."""
         return 2
 
-    def pair_delta(self, checked: bool = False, prepared: Prepared | None = None) -> PairDelta:
-        """The swap delta as a function of two ranks, before the norm; ``checked``: a user's with its indices checked.
+    def pair_delta(self, prepared: Prepared | None = None) -> PairDelta:
+        """The swap delta as a function of two ranks, before the norm.
 
         ``prepared``: what it is for, where it is more than to be asked for its flags.
         """
         return PairDelta(begin_rows, _gained_delta if self.gained else _plain_delta)
-
-    def raised_delta(self) -> PairDelta:
-        """``pair_delta`` of rows that ``raised_kernel`` has been through."""
-        return PairDelta(begin_rows, _raised_delta)
 
     def measuring(self, prepared: Prepared, out: Array, order: npt.NDArray[np.int32] | None = None) -> Leaf:
         """The leaf of a round that writes the value of each query, before its norm, of this order or the round's."""
@@ -269,19 +265,32 @@ def _merged(gain: Array, ideal: npt.NDArray[np.int32], offsets: npt.NDArray[np.i
     return bool(np.any((gain[1:] < gain[:-1]) & (short[1:] == short[:-1])))
 
 
-def begin_rows(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> tuple[Any, Any, Any]:
+def begin_rows(gain: Any, table: Any, upper: Any, lower: Any, scale: Any) -> tuple[Any, Any, Any]:
     return upper, lower, scale
 
 
 @inlinable
-def _gained_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    return float(abs(state[0][i] - state[1][j]) * abs(ranked[i] - ranked[j]) * state[2][i])
+def _gained_delta(gain: Any, table: Any, state: Any, i: int, j: int) -> float:
+    return float(abs(state[0][i] - state[1][j]) * abs(gain[i] - gain[j]) * state[2][i])
 
 
-def _raised_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    upper, _, scale = state
-    return change(upper[i], upper[j]) if scale[i] < 0.0 else _gained_delta(ranked, frozen, state, i, j)
-
-
-def _plain_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+def _plain_delta(gain: Any, table: Any, state: Any, i: int, j: int) -> float:
     return float(abs(state[0][i] - state[1][j]) * state[2][i])
+
+
+@per_function
+def raised(pair: PairDelta) -> PairDelta:
+    """The delta where its upper document is above the cut-off, and below it how much it matters which of the two stands there.
+
+    Of rows that ``swap_kernel`` has filled with the measure's value.
+    """
+    inner_begin, inner_delta = inlinable(pair.begin), inlinable(pair.delta)
+
+    def begin(gain: Any, table: Any, upper: Any, lower: Any, scale: Any) -> Any:
+        return inner_begin(gain, table, upper, lower, scale), upper, scale
+
+    def delta(gain: Any, table: Any, state: Any, i: int, j: int) -> Any:
+        inner, upper, scale = state
+        return change(upper[i], upper[j]) if scale[i] < 0.0 else inner_delta(gain, table, inner, i, j)
+
+    return pair._replace(begin=begin, delta=delta)

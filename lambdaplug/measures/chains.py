@@ -52,101 +52,77 @@ def cascade_value(gain: Any, discount: Any, k: int) -> float:
     return total
 
 
-WORTH, LEFT, REACHED, START, END, CHAIN = range(6)  # of an intent, by rank: worth, 1 - stop, d T, S, E
+WORTH, LEFT, REACHED, START, END = range(5)  # of an intent, by rank: worth, 1 - stop, d T, S, E
 
 
-def chain_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
-    """Intent by intent, the five rows above, in one vector."""
-    gain, table = frozen
+def chain_begin(gain: Any, table: Any, upper: Any, lower: Any, scale: Any) -> Any:
+    """The five rows above, of one intent after the other."""
     discount, _ = query_of(gain, table)
     n, intents = len(gain), int(table[INTENTS, int(gain[0])])
-    chains = np.zeros((intents, CHAIN, n + SWEEP))
+    chains = np.zeros((5, intents, n + SWEEP))
     for intent in range(intents):
-        chains[intent, LEFT] = 1.0
+        chains[LEFT, intent] = 1.0
     for slot in range(SLOTS, len(table), 3):
         for r in range(n):
             row = int(gain[r])
             intent = int(table[slot, row])
             if intent >= 0:
-                chains[intent, WORTH, r] = table[slot + 1, row]
-                chains[intent, LEFT, r] = 1.0 - table[slot + 2, row]
+                chains[WORTH, intent, r] = table[slot + 1, row]
+                chains[LEFT, intent, r] = 1.0 - table[slot + 2, row]
     for intent in range(intents):
         looking, total = 1.0, 0.0
         for r in range(n):
-            chains[intent, REACHED, r] = discount[r] * looking
-            chains[intent, START, r] = total
-            total += discount[r] * looking * chains[intent, WORTH, r]
-            chains[intent, END, r] = total
-            looking *= chains[intent, LEFT, r]
-    return chains.reshape(-1), np.uint64(n + SWEEP), np.empty(FOUR_SIZES)
-
-
-@inlinable
-def _rows_of(at: Any, width: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Where the rows of the intent begin that begins there."""
-    two = np.uint64(2)
-    return at, at + width, at + two * width, at + (two + np.uint64(1)) * width, at + two * two * width
-
-
-def chain_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
-    chains, width, _ = state
-    i, j = np.uint64(i), np.uint64(j)
-    change = 0.0
-    for intent in range(len(chains) // (CHAIN * int(width))):
-        worth, left, reached, start, end = _rows_of(np.uint64(intent * CHAIN) * width, width)
-        moved = chains[reached + j] * chains[worth + i] + (chains[start + j] - chains[end + i])
-        stays = chains[reached + i] * chains[worth + j] + (chains[start + i] - chains[end + j])
-        change += stays + chains[left + j] / chains[left + i] * moved
-    return float(change)
+            chains[REACHED, intent, r] = discount[r] * looking
+            chains[START, intent, r] = total
+            total += discount[r] * looking * chains[WORTH, intent, r]
+            chains[END, intent, r] = total
+            looking *= chains[LEFT, intent, r]
+    flat = chains.reshape((5, intents * (n + SWEEP)))
+    return (
+        (flat[WORTH], flat[LEFT], flat[REACHED], flat[START], flat[END]),
+        intents,
+        np.uint64(n + SWEEP),
+        np.empty(FOUR_SIZES),
+    )
 
 
 @reducible
-def _chain_rank(chains: Any, width: Any, at: Any, i: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """What of rank i its pairs need."""
-    worth, left, reached, start, end = _rows_of(at, width)
-    inverse = 1.0 / load(chains, left + i)
-    served, after = inverse * load(chains, worth + i), inverse * load(chains, end + i)
-    return load(chains, reached + i), load(chains, start + i), inverse, served, after
+def _chain_at(rows: Any, at: Any) -> tuple[Any, Any, Any, Any, Any]:
+    worth, left, reached, start, end = rows
+    return load(worth, at), load(left, at), load(reached, at), load(start, at), load(end, at)
 
 
 @reducible
-def _chain_change(rank: Any, other: Any) -> Any:
-    reached_i, start_i, inverse, served, after = rank
-    worth, left, reached, start, end = other
+def _chain_change(upper: Any, lower: Any) -> Any:
+    """Of one intent. What is of the upper rank alone is the same for all ranks of a loop."""
+    worth_i, left_i, reached_i, start_i, end_i = upper
+    worth, left, reached, start, end = lower
+    inverse = 1.0 / left_i
+    served, after = inverse * worth_i, inverse * end_i
     return reached_i * worth + (start_i - end) + left * (served * reached + (inverse * start - after))
 
 
-@inlinable
-def _chain_ranks(chains: Any, width: Any, at: Any, i: Any) -> Any:
-    """Four from i on."""
-    one, two = np.uint64(1), np.uint64(2)
-    rank_0, rank_1 = _chain_rank(chains, width, at, i), _chain_rank(chains, width, at, i + one)
-    return rank_0, rank_1, _chain_rank(chains, width, at, i + two), _chain_rank(chains, width, at, i + one + two)
-
-
-@inlinable
-def _chain_other(chains: Any, rows: Any, u: Any) -> Any:
-    worth, left, reached, start, end = rows
-    return (
-        load(chains, worth + u),
-        load(chains, left + u),
-        load(chains, reached + u),
-        load(chains, start + u),
-        load(chains, end + u),
-    )
+def chain_delta(gain: Any, table: Any, state: Any, i: int, j: int) -> float:
+    rows, intents, width, _ = state
+    change = 0.0
+    for intent in range(intents):
+        at = np.uint64(intent) * width
+        change += _chain_change(_chain_at(rows, at + np.uint64(i)), _chain_at(rows, at + np.uint64(j)))
+    return float(change)
 
 
 def chain_sweep(state: Any, i: Any, first: Any, count: Any, sizes: Any) -> None:
     """The changes of several intents may cancel: they are added up before they become float32."""
-    chains, width, sums = state
+    rows, intents, width, sums = state
+    one, two = np.uint64(1), np.uint64(2)
     for u in range(count):
         sums[u] = sums[OF_1 + u] = sums[OF_2 + u] = sums[OF_3 + u] = 0.0
-    for intent in range(len(chains) // (CHAIN * int(width))):
-        at = np.uint64(intent * CHAIN) * width
-        rank_0, rank_1, rank_2, rank_3 = _chain_ranks(chains, width, at, i)
-        rows = _rows_of(at + first, width)
+    for intent in range(intents):
+        at = np.uint64(intent) * width
+        rank_0, rank_1 = _chain_at(rows, at + i), _chain_at(rows, at + i + one)
+        rank_2, rank_3 = _chain_at(rows, at + i + two), _chain_at(rows, at + i + one + two)
         for u in range(count):
-            other = _chain_other(chains, rows, u)
+            other = _chain_at(rows, at + first + u)
             sums[u] += _chain_change(rank_0, other)
             sums[OF_1 + u] += _chain_change(rank_1, other)
             sums[OF_2 + u] += _chain_change(rank_2, other)
@@ -156,13 +132,12 @@ def chain_sweep(state: Any, i: Any, first: Any, count: Any, sizes: Any) -> None:
         sizes[OF_2 + u], sizes[OF_3 + u] = sums[OF_2 + u], sums[OF_3 + u]
 
 
-def single_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+def single_begin(gain: Any, table: Any, upper: Any, lower: Any, scale: Any) -> Any:
     """Where every document has one slot: of no intent, it is of the first with a worth and stop of 0.
 
     By rank, of the document's own intent: number, worth, 1 - stop, d T worth, rho E and d; worth T_i and stop S_i - worth G_j
     for i = 0, which a sweep moves on. One intent after the other, by rank: G.
     """
-    gain, table = frozen
     discount, _ = query_of(gain, table)
     n, intents = len(gain), int(table[INTENTS, int(gain[0])])
     width = n + SWEEP
@@ -183,7 +158,7 @@ def single_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -
     return own[0], own[1], own[2], own[3], own[4], own[5], moving[0], moving[1], chains.reshape(-1), np.uint64(width)
 
 
-def single_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+def single_delta(gain: Any, table: Any, state: Any, i: int, j: int) -> float:
     intent, worth, left, part, end, _, _, _, chains, width = state
     i, j = np.uint64(i), np.uint64(j)
     mine, theirs = np.uint64(intent[i]) * width, np.uint64(intent[j]) * width
@@ -234,6 +209,7 @@ def single_sweep(state: Any, i: Any, first: Any, count: Any, sizes: Any) -> None
 
 def chained(single: bool = False) -> PairDelta:
     """Of documents with any slots; ``single``: with one slot each."""
-    if single:
-        return PairDelta(single_begin, single_delta, signed=True, tabled=True, sweep=single_sweep)
-    return PairDelta(chain_begin, chain_delta, signed=True, tabled=True, sweep=chain_sweep)
+    begin, delta, sweep = (
+        (single_begin, single_delta, single_sweep) if single else (chain_begin, chain_delta, chain_sweep)
+    )
+    return PairDelta(begin, delta, signed=True, sweep=sweep)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..grouping import vector
-from ..kernels import CUT, FLOAT64_ROWS, MARK_ROWS, delta_kernel, swap_kernel
+from ..kernels import FLOAT64_ROWS, MARK_ROWS, given_delta_kernel, swap_kernel
 from ..queries import Queries
 from ..rows import row_order
 from .base import Measure, Prepared
@@ -35,17 +35,20 @@ def swap_deltas(
 def query_deltas(measure: Measure, prepared: Prepared, offsets: npt.NDArray[np.int64], query: int) -> Array:
     """``swap_deltas`` of one of several queries whose rows stand in rank order; signed, where the delta is."""
     own = slice(offsets[query], offsets[query + 1])
-    gain, grade, norm = prepared.gain[own], prepared.grade[own], prepared.norm[query : query + 1]
-    n = len(gain)
-    alone = np.array([0, n])
-    rows = np.zeros((FLOAT64_ROWS, n))
-    marks = np.zeros((MARK_ROWS, 1), dtype=np.int64)
-    one = tuple(prepared._replace(gain=gain, grade=grade, norm=norm))
-    measure.run(swap_kernel(measure.swap_rows(), True), one, (alone, 0, 1, row_order(alone)), rows, marks)
-    delta, cut = np.zeros((n, n)), int(marks[CUT, 0])
-    if cut > 0:
-        pair = measure.pair_delta(True, prepared)
-        measure.run(delta_kernel(pair), rows, (rows, prepared.discount), cut, delta)
-    ordered = (grade[:, None] < grade[None, :]) | (grade[:, None] > grade[None, :])
-    delta = np.where(ordered, norm[0] * delta, 0.0)
+    one = prepared._replace(gain=prepared.gain[own], grade=prepared.grade[own], norm=prepared.norm[query : query + 1])
+    n, pair = len(one.gain), measure.pair_delta(prepared)
+    alone, (upper, lower) = np.array([0, n]), np.triu_indices(n, 1)
+    lists, rows, marks = (
+        (alone, 0, 1, row_order(alone)),
+        np.zeros((FLOAT64_ROWS, n)),
+        np.zeros((MARK_ROWS, 1), np.int64),
+    )
+    measure.run(swap_kernel(measure.swap_rows(), True), tuple(one), lists, rows, marks)
+    sizes, given, ranks = np.zeros(len(upper)), (upper, lower, np.array([0, len(upper)])), np.empty(n, np.int32)
+    tables = rows, (rows, prepared.discount), marks
+    measure.run(
+        given_delta_kernel(pair), given, np.ones(len(upper)), (one.grade, one.norm), lists, tables, ranks, sizes
+    )
+    delta = np.zeros((n, n))
+    delta[upper, lower] = sizes if pair.signed else np.abs(sizes)
     return np.asarray(delta + delta.T)

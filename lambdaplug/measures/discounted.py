@@ -49,9 +49,9 @@ def spaced_rows(gain: Any, discount: Any, k: int, upper: Any, lower: Any, scale:
     return min(k, len(gain))
 
 
-def spaced_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+def spaced_delta(gain: Any, table: Any, state: Any, i: int, j: int) -> float:
     upper, lower, scale = state
-    return float(abs(ranked[i] - ranked[j]) * (abs(upper[i] - upper[j]) + scale[int(lower[j] - lower[i])]))
+    return float(abs(gain[i] - gain[j]) * (abs(upper[i] - upper[j]) + scale[int(lower[j] - lower[i])]))
 
 
 class Discounted(Measure, symmetric=True, falling=True):

@@ -25,7 +25,7 @@ class _Cascaded(Tabled, tables=True):
 
     value = staticmethod(cascade_value)
 
-    def pair_delta(self, checked: bool = False, prepared: Prepared | None = None) -> PairDelta:
+    def pair_delta(self, prepared: Prepared | None = None) -> PairDelta:
         return chained(single=prepared is not None and len(prepared.discount) == SLOTS + 3)
 
     def slot(self, judged: Array, top: float) -> tuple[Array, Array]:

@@ -88,9 +88,9 @@ class Revenue(Discounted, name="revenue", column_fields=("price",), falling=Fals
     def smooth(self) -> Callable[..., float] | None:
         return None if self.cascade else super().smooth()
 
-    def pair_delta(self, checked: bool = False, prepared: Prepared | None = None) -> PairDelta:
+    def pair_delta(self, prepared: Prepared | None = None) -> PairDelta:
         if not self.cascade:
-            return super().pair_delta(checked, prepared)
+            return super().pair_delta(prepared)
         return chained()
 
     def tabulated(self, seen: Seen) -> Seen:
@@ -118,9 +118,8 @@ def _shares(gain: Any, table: Any) -> tuple[Any, Any]:
     return share, target
 
 
-def _exposure_begin(ranked: Any, frozen: Any, upper: Any, lower: Any, scale: Any) -> Any:
+def _exposure_begin(gain: Any, table: Any, upper: Any, lower: Any, scale: Any) -> Any:
     """By rank: half its exposure, its group's number, what the group has too much, in two parts: how much, and its sign."""
-    gain, table = frozen
     discount, k = query_of(gain, table)
     total = discount[:k].sum()
     share, target = _shares(gain, table)
@@ -148,7 +147,7 @@ def _exposure_rank(state: Any, i: Any) -> tuple[Any, Any, Any, Any]:
     return load(half, i), load(group, i), load(over, i), load(sign, i)
 
 
-def _exposure_delta(ranked: Any, frozen: Any, state: Any, i: int, j: int) -> float:
+def _exposure_delta(gain: Any, table: Any, state: Any, i: int, j: int) -> float:
     return float(_exposure_change(_exposure_rank(state, np.uint64(i)), _exposure_rank(state, np.uint64(j))))
 
 
@@ -214,8 +213,8 @@ class Exposure(Tabled, name="exposure", column_fields=("group",)):
         share, target = _shares(gain, table)
         return -0.5 * float(np.abs(share - target).sum())
 
-    def pair_delta(self, checked: bool = False, prepared: Prepared | None = None) -> PairDelta:
-        return PairDelta(_exposure_begin, _exposure_delta, signed=True, tabled=True, sweep=_exposure_sweep)
+    def pair_delta(self, prepared: Prepared | None = None) -> PairDelta:
+        return PairDelta(_exposure_begin, _exposure_delta, signed=True, sweep=_exposure_sweep)
 
     def targets(self, group: Array, labels: Array, key: npt.NDArray[np.int64]) -> Array:
         """What each group is to have, before all are divided by their query's sum; ``key`` numbers the rows' groups."""

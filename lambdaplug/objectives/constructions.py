@@ -20,7 +20,7 @@ from ..custom import Custom
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import CHOICES, Leaf, PairDelta, Pull, order_kernel, places
 from ..measures import Measure, Prepared, registered
-from ..measures.base import begin_rows
+from ..measures.base import begin_rows, raised
 from ..measures.discounted import spaced_delta, spaced_rows
 from ..queries import Array, Queries
 from ..rows import levels
@@ -397,7 +397,8 @@ class Extended(Construction, name="extended", by_rows=True, everywhere=True):
         return isinstance(measure, Custom) or own is None or own.default is not None
 
     def pair_delta(self, measure: Measure, prepared: Prepared) -> PairDelta:
-        return measure.raised_delta() if self.raises(measure) else super().pair_delta(measure, prepared)
+        pair = super().pair_delta(measure, prepared)
+        return raised(pair) if self.raises(measure) else pair
 
     def seen(self, objective: "LambdaRank", queries: Queries, prepared: Prepared) -> Prepared:
         def make() -> Prepared:

@@ -11,7 +11,7 @@ from ..checking import integer, positive
 from ..columns import column_name
 from ..costs import Cost, RankNet, as_cost
 from ..errors import LambdaplugError
-from ..kernels import PADDING, Leaf, Levels
+from ..kernels import Leaf, Levels
 from ..measures import Measure, Prepared, as_measure
 from ..queries import Array, Queries
 from ..rows import differing, gain_levels
@@ -216,12 +216,8 @@ class LambdaRank(MeasureObjective):
                 return Gains(False, fine)
             if grade is gain and not whole:
                 return Gains(True, fine)
-            plain, begin, below, gains = gain_levels(gain, grade, queries.offsets)
-            return (
-                Gains(plain, fine, Levels(begin, below, np.pad(gains, (0, PADDING))))
-                if plain and whole
-                else Gains(plain, fine)
-            )
+            plain, *levels = gain_levels(gain, grade, queries.offsets)
+            return Gains(plain, fine, Levels(*levels) if plain and whole else Levels())
 
         return queries.memo(("gains", self.kind, self.labels, self.ignore_zero), sort)
 

@@ -9,7 +9,7 @@ from ..errors import LambdaplugError
 from ..kernels import (
     BY_GAIN,
     BY_RANK,
-    COLUMN_BLOCK,
+    BY_ROWS,
     FAST_SPREAD,
     STAGED,
     WIDE,
@@ -18,14 +18,11 @@ from ..kernels import (
     PairBias,
     PairShape,
     Pull,
-    Wanted,
-    by_delta_kernel,
     choose_kernel,
     exact_kernel,
     leaves,
     pairs_kernel,
-    stage_by_gain_kernel,
-    stage_by_rank_kernel,
+    stage_kernel,
     swap_kernel,
 )
 from ..queries import Array
@@ -44,8 +41,8 @@ NO_COUNTS: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
 class Gains(NamedTuple):
     """What a data set's gains look like to a loop by rows."""
 
-    plain: bool  # they alone tell which document is better
-    fine: bool  # deltas are so much smaller than their parts that float32 needs two of each
+    plain: bool = False  # they alone tell which document is better
+    fine: bool = False  # deltas are so much smaller than their parts that float32 needs two of each
     levels: Levels = Levels()
 
 
@@ -66,70 +63,52 @@ def pair_leaf(
 ) -> Leaf:
     """``tier``: one per row, or empty: only pairs of the same tier act. ``counts`` receives how many pairs of each query act."""
     queries, measure, rule, cost = round.queries, objective.kind, objective.rule, objective.pair_cost
-    prepared, noise = objective.prepared(queries), constant(objective.noise)
-    seen = rule.seen(objective, queries, prepared)
-    choice = rule.choice(objective, queries) or NO_CHOICE
+    prepared, noise, (fast, slow, shift) = objective.prepared(queries), constant(objective.noise), rule.formulas(cost)
+    seen, choice = rule.seen(objective, queries, prepared), rule.choice(objective, queries) or NO_CHOICE
     weight, chosen = queries.weights(objective.weight), choice.chosen
-    fast, exact, shift = rule.formulas(cost)
-    delta = rule.pair_delta(measure, prepared)
-    distanced, floored = cost.distance > 0.0, rule.least > 0.0
-    alike = measure.by_rows and rule.by_rows and not rule.raises(measure) and objective.neighbours is None
-    by_rows = alike and round.bias is None and not counts.size
-    falling, levels = False, Levels()
-    if by_rows:
-        gains = objective.gains(queries)
-        spaced, levels = rule.spaced, gains.levels
-        shape = PairShape(
-            gained=measure.gained,
-            plain=gains.plain and shift == 1.0 and not tier.size,
-            symmetric=measure.symmetric,
-            greater=measure.greater,
-            fine=gains.fine if seen is prepared else measure.fine(seen.discount[: queries.longest]),
-            scaled=measure.scaled,
-            weighted=weight.size > 0,
-            tiered=tier.size > 0,
-            distanced=distanced,
-            shifted=shift != 1.0,
-            summed=objective.log,
-            spaced=spaced,
-            capped=spaced and measure.cutoff is not None,
-            chosen=chosen.size > 0,
-        )
-        parts = not shape.plain, shape.symmetric and not spaced, shape.ordered, shape.fine, distanced
-        wanted = Wanted(objective.sigma, -1.0 if round.exact else FAST_SPREAD, True, *parts, spaced=spaced)
-        falling = shape.plain and not spaced and levels.begin.size > 0
-        loop, by_gain = (pairs_kernel(fast, shape, way) for way in (False, True))
-    else:
-        plain = not (weight.size or tier.size or distanced or floored or chosen.size)
-        slow = round.exact or objective.reach is not None or counts.size > 0 or round.bias is not None
-        wanted = Wanted(
-            sigma=objective.sigma,
-            spread=-1.0 if slow else FAST_SPREAD,
-            weighed=not plain or delta.costly or round.bias is not None,
-            floored=floored,
-        )
-        loop = by_delta_kernel(delta, fast, shift != 1.0, objective.log, plain, queries.longest > COLUMN_BLOCK)
-        by_gain = None
+    delta, raised, biased = rule.pair_delta(measure, prepared), rule.raises(measure), round.bias is not None
+    exact = round.exact or biased or objective.reach is not None or counts.size > 0
+    by_rows = measure.by_rows and rule.by_rows and not raised
+    gains = objective.gains(queries) if by_rows and not exact else Gains()
+    shape = PairShape(
+        gained=by_rows and measure.gained,
+        plain=gains.plain and shift == 1.0 and not tier.size,
+        symmetric=measure.symmetric,
+        greater=measure.greater,
+        fine=gains.fine if seen is prepared else measure.fine(seen.discount[: queries.longest]),
+        scaled=by_rows and measure.scaled,
+        weighed=weight.size + tier.size + chosen.size > 0,
+        distanced=cost.distance > 0.0,
+        shifted=shift != 1.0,
+        summed=objective.log,
+        spaced=rule.spaced,
+        given=not by_rows,
+        signed=not by_rows and delta.signed,
+    )
+    falling = shape.plain and not shape.spaced and gains.levels.begin.size > 0
     samples, draw, *noisy = 1, NO_DRAW, None, None
     if noise > 0.0:
         samples, draw, *noisy = objective.samples, *drawing(objective, round, noise, objective.noise_kind)
     pull = Pull(objective.sigma, shift, cost.distance, rule.least, objective.log, round.coefficient / samples)
     kernels = (
         *noisy,
-        swap_kernel(rule.swap_rows(measure), measure.tabled, measure.value if rule.raises(measure) else None),
+        swap_kernel(rule.swap_rows(measure), measure.tabled, measure.value if raised else None),
         choose_kernel() if chosen.size else None,
-        stage_by_gain_kernel() if falling else None,
-        stage_by_rank_kernel(),
-        *(by_gain, loop, exact_kernel(delta, exact)),
+        stage_kernel(True) if falling else None,
+        stage_kernel(False),
+        pairs_kernel(fast, shape, True) if falling else None,
+        pairs_kernel(fast, shape, False, BY_ROWS if by_rows else delta),
+        exact_kernel(delta, slow),
     )
     values = (
-        *(seen.given, (prepared.grade, weight, tier, chosen), tuple(wanted), tuple(levels if falling else Levels())),
-        *(tuple(pull), queries.longest if objective.reach is None else objective.reach, not by_rows, counts),
+        *(seen.given, (prepared.grade, weight, tier, chosen), -1.0 if exact else FAST_SPREAD, tuple(shape)),
+        tuple(gains.levels if falling else Levels()),
+        *(tuple(pull), queries.longest if objective.reach is None else objective.reach, biased or not by_rows, counts),
         *(tuple(round.bias or NO_BIAS), draw, samples, (choice.rule, choice.about, choice.hashes), round.level),
     )
 
     def refuse(query: int) -> None:
-        if round.bias is not None:
+        if biased:
             raise LambdaplugError(
                 f"{objective!r}: a force in query {query} is not finite. Lower clip=, sigma or the gains, or scale the scores down."
             )
