@@ -206,8 +206,8 @@ def _refuse_cut_queries(sizes: npt.NDArray[Any], rows: npt.NDArray[np.int64]) ->
     cut = np.flatnonzero((taken > 0) & (taken < sizes))
     if len(cut):
         raise LambdaplugError(
-            f"{len(cut)} of the queries are cut in two by this subset, the first being query {cut[0]} "
-            f"({taken[cut[0]]} of its {sizes[cut[0]]} documents). lgb.cv(nfold=...) does that with every custom "
+            f"queries are cut in two by this subset, {len(cut)} in all; the first is query {cut[0]}, with "
+            f"{taken[cut[0]]} of its {sizes[cut[0]]} documents. lgb.cv(nfold=...) does that with every custom "
             "objective: pass folds=lp.query_folds(group, 5) or folds=GroupKFold(5)."
         )
 
