@@ -1,5 +1,6 @@
 """Rows in queries: checked once, never changed, shared by everything that ranks them."""
 
+import functools
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
@@ -86,11 +87,11 @@ class Queries:
         """One per row; empty without weights of documents."""
         return NO_WEIGHTS if self.document_weight is None else self.document_weight
 
-    @property
+    @functools.cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
         return np.diff(self.offsets)
 
-    @property
+    @functools.cached_property
     def longest(self) -> int:
         return int(self.sizes.max(initial=0))
 

@@ -35,7 +35,7 @@ The pattern:
 - A field holds what was said. What follows from several fields (``unit``) is a property; a default that depends on another field
   is ``None`` in the field, and a property says what it comes to.
 - A field that takes several forms is declared with all of them, as type checkers read the signature from it
-  (``measure: str | Measure``); a property with the one type (``as_measure(self.measure)``) serves the code inside.
+  (``measure: str | Measure``); a property with the one type (``cast(Measure, self.measure)``) serves the code inside.
 - ``repr`` writes the first fields by place if they have no default and are no numbers, all others by name, and only where they
   differ from their default. A class that
   is called by another name than its own says so in ``called_as`` (``"presets.lightgbm"``); one that is written differently as a

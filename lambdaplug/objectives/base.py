@@ -3,7 +3,7 @@
 import abc
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from ..checking import refuse_data, shown
 from ..columns import column_name
 from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import Leaf, PairBias, Team, get_num_threads, leaves
-from ..measures import Measure, Prepared, as_measure
+from ..measures import Measure, Prepared
 from ..queries import Array, Queries, vector
 from ..rows import differing
 from ..schedules import Guard, Memory, Moment, Number, OnPlateau, is_constant
@@ -362,7 +362,7 @@ class MeasureObjective(Objective):
     @property
     def kind(self) -> Measure:
         """The measure."""
-        return as_measure(self.measure)
+        return cast(Measure, self.measure)
 
     @property
     def goal(self) -> Measure | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -140,12 +141,12 @@ class LambdaRank(MeasureObjective):
     @property
     def pair_cost(self) -> Cost:
         """The cost."""
-        return as_cost(self.cost)
+        return cast(Cost, self.cost)
 
     @property
     def rule(self) -> Construction:
         """The construction."""
-        return as_construction(self.construction)
+        return cast(Construction, self.construction)
 
     @property
     def unit(self) -> bool:
