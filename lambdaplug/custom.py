@@ -278,11 +278,12 @@ class Functions:
         found: dict[str, Any] = {}  # Numba's, of what they return
         for role, function in self.fixed.items():  # a delta comes after what prepares it
             ranks, state = (2, found.get("prepare")) if role == "delta" else (0, None)
-            names, count = list(inspect.signature(function).parameters), 1 + ranks + (state is not None)
-            if columns and [name in columns for name in names] != [False] * count + [True] * (len(names) - count):
+            parameters, count = inspect.signature(function).parameters, 1 + ranks + (state is not None)
+            names = [name for name, one in parameters.items() if one.default is one.empty or name in columns]
+            if names[count:] != [name for name in names if name in columns]:
                 raise LambdaplugError(
                     f"{self.what}: {function.__name__} must have {count} parameter{'s' * (count > 1)} and then columns by "
-                    f"their names ({', '.join(columns)}), it has ({', '.join(names)})."
+                    f"their names ({', '.join(columns) or 'none is in columns='}), it has ({', '.join(names)})."
                 )
             self.call[role], found[role] = compile_own(
                 function,

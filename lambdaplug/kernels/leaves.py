@@ -23,7 +23,7 @@ CHOOSE = function(NOTHING, RULE, GIVEN_PLACES, GIVEN, HASHES, LISTS, INTEGER_TAB
 STAGE = function(INTEGER, DOCUMENTS, PULL, FLOAT, SHAPE_FLAGS, LEVELS, LISTS, TABLES)
 LOOP = function(INTEGER, PULL, GIVEN, LISTS, TABLES, LEVELS, STILL, SUMS)
 EXACT = function(
-    INTEGER, PULL, GIVEN, DOCUMENTS, LISTS, INTEGER, TABLES, STILL, group(NUMBERS, NUMBERS, INTEGERS), BIAS
+    INTEGER, PULL, GIVEN, DOCUMENTS, LISTS, INTEGER, group(TABLES, STILL), group(NUMBERS, NUMBERS, INTEGERS), BIAS
 )
 EMPTY = np.empty(0)
 
@@ -134,7 +134,7 @@ def pairs(leaf: Any, round: Any, room: Any, first: int, last: int) -> tuple[int,
             call.by_gain(leaf.pull, norm, lists, tables, leaf.levels, still, sums)
         if found & WIDE and query < 0:
             into = sums[0], sums[1], leaf.counts
-            query = call.exact(leaf.pull, norm, documents, lists, leaf.window, tables, still, into, leaf.bias)
+            query = call.exact(leaf.pull, norm, documents, lists, leaf.window, (tables, still), into, leaf.bias)
         if query >= 0 and leaf.strict:
             return WRONG, query
     return FINE, 0

@@ -398,7 +398,7 @@ def pairs_kernel(
 
 @per_function
 def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> Callable[..., int]:
-    """``kernel(pull, norm, documents, lists, window, tables, still, into, bias)``: the pairs of WIDE queries at most so many ranks apart.
+    """``kernel(pull, norm, documents, lists, window, (tables, still), into, bias)``: WIDE pairs up to ``window`` ranks apart.
 
     ``into`` has the sums, and counts, one per query or empty, which receive how many pairs weigh anything. With a ``bias``
     every pair is multiplied by above and below, and its cost log(1 + exp(-margin)), whatever the pair weighs, is added to
@@ -407,10 +407,11 @@ def exact_kernel(pair: PairDelta, cost: Callable[..., tuple[float, float]]) -> C
     begin, delta, cost64, signed = inlinable(pair.begin), inlinable(pair.delta), inlinable(cost), pair.signed
 
     def kernel(
-        pull: Any, norm: Any, documents: Any, lists: Any, window: int, tables: Any, still: Any, into: Any, bias: Any
+        pull: Any, norm: Any, documents: Any, lists: Any, window: int, scratch: Any, into: Any, bias: Any
     ) -> int:
-        pull, lists, tables, factors = Pull(*pull), Lists(*lists), Tables(*tables), PairBias(*bias)
-        documents, (gradient, hessian, counts) = Documents(*documents), into
+        pull, lists, factors, (tables, still) = Pull(*pull), Lists(*lists), PairBias(*bias), scratch
+        tables = Tables(*tables)
+        documents, (gradient, hessian, counts) = Documents(*borrowed(documents)), into
         offsets, first, rows, weight = lists.offsets, lists.first, tables.rows, documents.weight
         biased, broken = factors.above.size > 0, -1
         for query in range(first, lists.last):
