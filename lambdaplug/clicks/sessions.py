@@ -240,7 +240,8 @@ def _skipped_above(
     impression: Integers, row: Integers, clicked: npt.NDArray[np.bool_]
 ) -> tuple[Integers, Array, float]:
     """(clicked, skipped) rows shown in both orders, their counts, and their share; of lines by impression and position."""
-    many, parts = int(row.max()) + 1, [(np.empty(0, np.int64),) * 3]
+    many = int(row.max()) + 1
+    parts: list[tuple[npt.NDArray[Any], ...]] = [(np.empty(0, np.int64),) * 3]
     for gap in range(1, int(np.bincount(impression).max())):
         lower = gap + np.flatnonzero(impression[gap:] == impression[:-gap])
         passed = clicked[lower] & ~clicked[lower - gap]
