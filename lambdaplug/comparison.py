@@ -16,7 +16,7 @@ from .errors import LambdaplugError
 from .evaluation import Convention, Empty, Measures, Part, Rules, Ties, asked, mean, per_query_values
 from .measures import Measure
 from .queries import Array, Queries
-from .tables import Report, aligned, markdown_table
+from .reports import Report, aligned, markdown_table
 from .training import scores_of
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from .kernels import value_kernel
 from .measures import CNDCG, Array, Measure, Prepared, as_measure, query_deltas
 from .objectives import LambdaRank
 from .queries import Queries
+from .reports import Report
 from .rows import row_order
-from .tables import Report
 
 __all__ = ["Counterexample", "Verification", "verify"]
 

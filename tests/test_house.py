@@ -25,7 +25,7 @@ RECIPES = [path for path in sorted((ROOT / "recipes").rglob("*.py")) if path.ste
 
 # Each room may use the rooms before it.
 FLOORS = [
-    {"callers", "errors", "known", "tables", "values", "version"},
+    {"callers", "errors", "known", "reports", "values", "version"},
     {"checking", "plotting"},
     {"texts"},
     {"kernels"},

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .. import plotting
 from ..queries import Array
-from ..tables import Report
+from ..reports import Report
 
 __all__ = ["Curves"]
 

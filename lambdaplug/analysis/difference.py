@@ -17,7 +17,7 @@ from ..objectives.base import require_objective
 from ..objectives.builtin import BuiltIn
 from ..objectives.mixture import Sum
 from ..queries import Array, Queries, vector
-from ..tables import Report, aligned
+from ..reports import Report, aligned
 
 __all__ = ["Difference", "PairDifference", "explain_difference", "pair_forces"]
 

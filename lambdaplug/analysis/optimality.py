@@ -18,7 +18,7 @@ from ..hosts.base import raw_scores, sliceable, weights_of
 from ..measures import Measure, as_measure
 from ..objectives import LambdaRank
 from ..queries import Array, Queries
-from ..tables import Report
+from ..reports import Report
 from .curves import Curves
 
 __all__ = ["Landscape", "Optimality", "Trial", "local_optimality", "unit", "unit_direction"]

@@ -12,7 +12,7 @@ from .. import plotting
 from ..checking import integer, positive
 from ..errors import LambdaplugError
 from ..queries import Array, vector
-from ..tables import Report
+from ..reports import Report
 
 __all__ = ["Calibration", "calibration"]
 

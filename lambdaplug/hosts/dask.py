@@ -197,7 +197,7 @@ def _gathered(pieces: list[list[Any]]) -> list[Any]:
 # --- data sets, looked at by the workers that hold them ---------------------------------------------------------------
 
 
-class Seen(NamedTuple):
+class Summary(NamedTuple):
     """A partition, as a worker sees it."""
 
     rows: int
@@ -212,7 +212,7 @@ class Spread(NamedTuple):
     given: Any  # Dask collections by name, X, y, qid or group, and others; or a DaskDMatrix
     what: str
     parts: list[dict[str, Any]]  # futures by name
-    seen: list[Seen]
+    seen: list[Summary]
     head: Any  # X without rows
 
 
@@ -226,7 +226,7 @@ def _sizes(part: Mapping[str, Any], rows: int | None = None) -> npt.NDArray[np.i
     return group_sizes(values_of(part["group"]) if "group" in part else None, part.get("qid"), rows)
 
 
-def _look(where: str, objective: Objective | None, metrics: Sequence[Metric], part: dict[str, Any]) -> Seen:
+def _look(where: str, objective: Objective | None, metrics: Sequence[Metric], part: dict[str, Any]) -> Summary:
     """A partition, after one gradient and one evaluation: what they refuse is said before workers wait for each other."""
     rows = part["X"].shape[0]
     for name, values in part.items():
@@ -246,7 +246,7 @@ def _look(where: str, objective: Objective | None, metrics: Sequence[Metric], pa
         raise LambdaplugError(f"{where}: {error}") from None
     ids = values_of(part["qid"])[np.cumsum(sizes) - sizes] if "qid" in part else np.empty(0)
     weight = values_of(part.get("sample_weight", ())).astype(np.float32)  # LightGBM's type
-    return Seen(rows, ids, sizes, len(weight) > 0 and one_a_query(weight, sizes) is None)
+    return Summary(rows, ids, sizes, len(weight) > 0 and one_a_query(weight, sizes) is None)
 
 
 def _partitions(client: Any, given: Any) -> list[dict[str, Any]]:
@@ -287,7 +287,7 @@ def _spread(client: Any, given: Any, what: str, objective: Objective | None, met
     tasks = [send(_look, f"{what}: partition {number}", objective, metrics, part) for number, part in enumerate(parts)]
     head = send(take, parts[0]["X"], slice(0))
     _settle(client, [*tasks, head])
-    seen: list[Seen] = client.gather(tasks)
+    seen: list[Summary] = client.gather(tasks)
     filled = [number for number, one in enumerate(seen) if one.rows]
     if not filled:
         raise LambdaplugError(f"{what}: there are no rows.")

@@ -18,7 +18,7 @@ from ..measures import Measure
 from ..objectives import Objective
 from ..objectives.base import require_objective
 from ..queries import Array, Queries
-from ..tables import Report
+from ..reports import Report
 from .base import host_named, raw_scores
 from .rankers import add_up
 

@@ -19,9 +19,9 @@ from ..errors import LambdaplugError, LambdaplugWarning
 from ..kernels import PairBias
 from ..known import forget, known_of
 from ..queries import Array, Queries, vector
+from ..reports import Report
 from ..rows import row_order
 from ..schedules import Moment
-from ..tables import Report
 from ..values import Value, keep
 from .base import EMPTY, Asked, Objective, Round, planned, require_objective
 from .lambdarank import LambdaRank
