@@ -636,7 +636,10 @@ if find_spec("xgboost") is not None:
         except Exception as error:
             if client.status != "running":  # its lock on these workers, which XGBoost takes, would stay
                 _restart(address, security, set(workers))
-            trouble = _trouble(client, workers)
+            trouble, until = _trouble(client, workers), time.monotonic() + PATIENCE
+            while not trouble and isinstance(error, xgb.core.XGBoostError) and time.monotonic() < until:
+                time.sleep(0.05)  # the others notice that a worker is gone before the scheduler does
+                trouble = _trouble(client, workers)
             if not trouble:
                 trouble = next((f"the training ended on a worker: {said}" for _, said in client.get_events(topic)), "")
             if trouble:
