@@ -268,9 +268,9 @@ def position_bias(trained: Any) -> PositionBias:
     Returns
     -------
     PositionBias
-        ``propensity``, one value per position, 1 at the first; ``bias`` (additive) or ``plus`` and ``minus`` (pairwise), as
-        the last round left them, whichever round early stopping chose; ``rows`` and ``clicks``. After a training on Dask,
-        the one curve that all workers have.
+        ``propensity``, one value per position, 1 at the first; ``columns``, what was learned, as the last round left it,
+        whichever round early stopping chose; ``counts`` of rows and clicks. After a training on Dask, the one curve that all
+        workers have.
 
     Examples
     --------
