@@ -170,6 +170,30 @@ def test_each_data_set_is_measured_by_its_own_columns(train):
     assert seen["train"] != seen["valid"]
 
 
+def test_early_stopping_goes_by_the_validation_set_s_own_columns():
+    train, valid = (lp.attach(dataset(), price=price) for price in (PRICE, OTHER))
+    parameters = {**QUIET, "objective": lp.LambdaRank(REVENUE), "metric": "None"}
+    light = {"valid_sets": [valid.set_reference(train)], "callbacks": [lgb.early_stopping(3, verbose=False)]}
+    booster = lgb.train(parameters, train, 12, feval=lp.metric(REVENUE), **light)
+    values = [
+        revenue(booster.predict(X, num_iteration=rounds), OTHER) for rounds in range(1, booster.best_iteration + 4)
+    ]
+    assert booster.best_iteration == 1 + int(np.argmax(values))
+    assert booster.best_score["valid_0"]["revenue@3"] == pytest.approx(max(values))
+    train, valid = (lp.attach(matrix(), price=price) for price in (PRICE, OTHER))
+    stop = xgb.callback.EarlyStopping(rounds=3)
+    told = {
+        "evals": [(valid, "valid")],
+        "custom_metric": lp.metric(REVENUE),
+        "callbacks": [stop],
+        "verbose_eval": False,
+    }
+    booster = xgb.train(OURS, train, 12, obj=lp.LambdaRank(REVENUE), **told)
+    rounds = range(1, booster.num_boosted_rounds() + 1)
+    values = [revenue(booster.predict(xgb.DMatrix(X), iteration_range=(0, each)), OTHER) for each in rounds]
+    assert booster.best_iteration == int(np.argmax(values))
+
+
 def test_folds_train_and_measure_by_their_rows_columns():
     folds = lp.query_folds(GROUP, 2)
     data = lp.attach(dataset(), price=PRICE)
